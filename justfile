@@ -36,6 +36,7 @@ figures:
     cargo bench -p haft-dialects --bench rules
     cargo bench -p haft-journal --bench journal
     cargo bench -p haft-sandbox --bench sandbox
+    cargo bench -p haft-web --bench web
     bench/startup
     bench/search
 

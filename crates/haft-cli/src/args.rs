@@ -73,9 +73,10 @@ Environment:
   NO_COLOR                          no colours";
 
 /// The commands by what they are for. A command that is not named is among the others.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Calls", &["tools", "call", "batch", "mcp"]),
     ("Changes", &["history", "undo", "redo"]),
+    ("The web", &["fetch", "search"]),
     ("Permissions", &["rules", "trust", "audit"]),
     ("Sessions", &["sessions", "todos", "stats"]),
 ];
@@ -188,6 +189,35 @@ Environment:
         log_file: Option<PathBuf>,
         #[command(subcommand)]
         command: Option<McpCommand>,
+    },
+    /// Fetch a page of the web, and print it as Markdown
+    ///
+    /// It is what the tools of models see: HTML as Markdown, JSON indented, the text of PDFs. Addresses of this machine and
+    /// its networks are refused unless your settings allow them in `web.allow_private`. The exit code is 1 if the server
+    /// refuses, or if the URL leads to another host.
+    #[command(after_help = "Examples:
+  haft fetch https://example.org
+  haft fetch https://github.com/haft-rs/haft/blob/main/README.md    the file itself
+  haft fetch --json https://example.org/data.json")]
+    Fetch {
+        /// The URL
+        url: String,
+    },
+    /// Search the web with the provider of your settings
+    #[command(after_help = "Examples:
+  haft search rust html to markdown
+
+In your settings, for example:
+  [web.search]
+  provider = \"brave\"
+  key_env = \"BRAVE_API_KEY\"")]
+    Search {
+        /// The words
+        #[arg(required = true, value_name = "WORD")]
+        words: Vec<String>,
+        /// How many results
+        #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 10)]
+        limit: usize,
     },
     /// Show what was changed, the newest first
     History {

@@ -18,6 +18,7 @@ mod todos;
 mod tools;
 mod trust;
 mod undo;
+mod web;
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -69,6 +70,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Todos => todos::run(common),
         Command::Stats => stats::run(common),
         Command::Setup(flags) => setup::run(common, &flags),
+        Command::Fetch { url } => web::fetch(common, &url),
+        Command::Search { words, limit } => web::search(common, &words, limit),
         Command::Doctor => doctor::run(common),
         Command::Settings { schema: true, .. } => settings::print_schema(),
         Command::Settings { reference: true, .. } => settings::print_reference(),

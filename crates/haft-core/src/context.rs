@@ -16,7 +16,7 @@ use crate::dialect::Outside;
 use crate::events::{Event, EventKind, EventPayload, Progress};
 use crate::limits::OffloadFile;
 use crate::permissions::HiddenFiles;
-use crate::permissions::Rule;
+use crate::permissions::{Rule, Verdict};
 use crate::sessions::Journaled;
 use crate::sessions::Seen;
 use crate::{Claims, Fault, FaultKind, Mode, Resource, Session};
@@ -329,6 +329,15 @@ impl Context {
 
     pub(crate) fn cancel_token(&self) -> &CancellationToken {
         &self.0.cancel
+    }
+
+    /// What the judges say about further resources that the call comes across while it runs, such as the host that a page
+    /// redirects to. A judge that fails is an error.
+    pub fn verdict(&self, claims: &Claims) -> Result<Verdict, Fault> {
+        let Some(tool) = self.session().tools().get(self.tool()) else {
+            return Err(Fault::new(FaultKind::UnknownTool, format!("`{}` is gone", self.tool())));
+        };
+        self.session().engine().verdict(tool.spec(), claims, self)
     }
 
     /// Emits a chunk of output while the call runs. The reply to a call that is cancelled shows the end of it.

@@ -125,6 +125,16 @@ impl Engine {
         self.0.judges.iter().filter_map(of).collect()
     }
 
+    /// See [`Context::verdict`].
+    pub(crate) fn verdict(
+        &self,
+        spec: &crate::Spec,
+        claims: &Claims,
+        cx: &Context,
+    ) -> Result<Verdict, Fault> {
+        permissions::judge(&self.0.judges, &Question { spec, input: &Value::Null, claims, cx })
+    }
+
     /// Prepares a call, and returns it with its claims and the judges' verdict on them.
     fn claim(
         &self,

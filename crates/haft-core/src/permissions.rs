@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::crash::catch_panic;
-use crate::{Access, Claims, Context, Fault, FaultKind, Resource, Spec};
+use crate::{Access, Category, Claims, Context, Fault, FaultKind, Resource, Spec};
 
 /// How much harm a call can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -413,10 +413,11 @@ fn is_allowed_in_plan(question: &Question<'_>, approval: &Approval) -> bool {
     if spec.in_plan {
         return true;
     }
-    // The claims of a command are complete. So are those of a call for which its tool wants no approval, even if other
-    // calls of the tool change things.
+    // The claims of a command are complete, and so are those of a request to the web. So are those of a call for which its
+    // tool wants no approval, even if other calls of the tool change things.
     let is_command = |resource: &Resource| matches!(resource, Resource::Command(_));
     let is_complete = spec.read_only
+        || spec.category == Category::Web
         || *approval == Approval::NotNeeded
         || claims.iter().any(|(_, resource)| is_command(resource));
     is_complete && claims.is_read_only() || changes_plan(claims, cx)

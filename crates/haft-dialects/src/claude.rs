@@ -25,6 +25,10 @@ mod read;
 mod task_output;
 mod todo_write;
 mod undo;
+#[cfg(feature = "web")]
+mod web_fetch;
+#[cfg(feature = "web")]
+mod web_search;
 mod write;
 
 pub(super) use ask_user_question::AskUserQuestion;
@@ -43,6 +47,10 @@ pub(super) use read::Read;
 pub(super) use task_output::TaskOutput;
 pub(super) use todo_write::TodoWrite;
 pub(super) use undo::Undo;
+#[cfg(feature = "web")]
+pub(super) use web_fetch::WebFetch;
+#[cfg(feature = "web")]
+pub(super) use web_search::WebSearch;
 pub(super) use write::Write;
 
 /// The dialect `claude`.
@@ -71,6 +79,10 @@ impl Dialect for Claude {
             tool::<TaskOutput>(),
             #[cfg(feature = "commands")]
             tool::<KillShell>(),
+            #[cfg(feature = "web")]
+            tool::<WebFetch>(),
+            #[cfg(feature = "web")]
+            tool::<WebSearch>(),
             tool::<Undo>(),
             tool::<TodoWrite>(),
             tool::<AskUserQuestion>(),

@@ -1,5 +1,5 @@
 //! The list of dialects. A dialect is a module, with one file per tool in the folder of its name. No dialect touches a file
-//! or a process: a tool lowers its input to an operation of haft-ops, and renders the result.
+//! or a process: a tool lowers its input to an operation of haft-ops or haft-web, and renders the result.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -18,6 +18,8 @@ mod commands;
 #[cfg(feature = "project")]
 mod projects;
 mod searches;
+#[cfg(feature = "web")]
+mod web;
 mod workspace;
 
 #[cfg(test)]

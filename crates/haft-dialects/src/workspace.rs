@@ -41,6 +41,10 @@ mod read_file;
 mod run_code;
 #[cfg(feature = "project")]
 mod run_tests;
+#[cfg(feature = "web")]
+mod web_fetch;
+#[cfg(feature = "web")]
+mod web_search;
 mod write_file;
 
 pub(super) use delete_file::DeleteFile;
@@ -71,6 +75,10 @@ pub(super) use read_file::ReadFile;
 pub(super) use run_code::RunCode;
 #[cfg(feature = "project")]
 pub(super) use run_tests::RunTests;
+#[cfg(feature = "web")]
+pub(super) use web_fetch::WebFetch;
+#[cfg(feature = "web")]
+pub(super) use web_search::WebSearch;
 pub(super) use write_file::WriteFile;
 
 /// The dialect `workspace`.
@@ -116,6 +124,10 @@ impl Dialect for Workspace {
             tool::<GitBranch>(),
             #[cfg(feature = "git")]
             tool::<GitPush>(),
+            #[cfg(feature = "web")]
+            tool::<WebFetch>(),
+            #[cfg(feature = "web")]
+            tool::<WebSearch>(),
         ]
     }
 

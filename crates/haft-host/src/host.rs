@@ -27,7 +27,7 @@ use haft_sandbox::sandbox::recorder::{self, IsBuildFolder};
 use haft_sandbox::{FolderAccess, Store, sandbox, terminal};
 use parking_lot::Mutex;
 
-pub use engine::{command_hook, unused_hook_warning};
+pub use engine::{command_hook, result_store, unused_hook_warning};
 use live::LiveSettings;
 pub use runtime::journal_limits;
 use saved::STATS;
@@ -37,7 +37,7 @@ pub use servers::servers;
 use crate::environment::Environment;
 use crate::error::{Explain as _, HostError, HostErrorKind};
 use crate::grants::Grants;
-use crate::settings::{Folders, Loaded, Settings, Trust, home_dir};
+use crate::settings::{self, Folders, Loaded, Settings, Trust, home_dir};
 
 type Result<T> = std::result::Result<T, HostError>;
 
@@ -86,6 +86,8 @@ pub struct Options {
 /// ```
 pub struct Host {
     settings: Arc<LiveSettings>,
+    /// The web by the settings that were last used, which sessions share with its connections.
+    web: Mutex<Option<(settings::Web, haft_web::Web)>>,
     workspace: Workspace,
     state: Store,
     journal: Arc<Journal>,
@@ -198,6 +200,7 @@ impl Host {
             client_servers: Arc::default(),
             notices: Mutex::new(notices),
             settings: live,
+            web: Mutex::default(),
         })
     }
 
@@ -326,12 +329,26 @@ impl Host {
             .extension(runtime::editing(settings))
             .extension(runtime::searching(settings))
             .extension(self.sandbox_options())
+            .extension(self.web(&settings.web)?)
             .extension(PlanPlace(Some(self.plan.clone())))
             .extension(SessionJudge(Some(self.judge.clone())));
         if let (Some(name), Some(saved)) = (&self.session_name, saved) {
             builder = builder.id(name.clone()).resume(saved).keep_seen(self.state.folder("seen"));
         }
         Ok(builder)
+    }
+
+    /// The web as the settings have it. Sessions share it, so that the system's certificates are loaded once.
+    fn web(&self, wanted: &settings::Web) -> Result<haft_web::Web> {
+        let mut current = self.web.lock();
+        if let Some((set, web)) = &*current
+            && set == wanted
+        {
+            return Ok(web.clone());
+        }
+        let web = wanted.runtime()?;
+        *current = Some((wanted.clone(), web.clone()));
+        Ok(web)
     }
 
     fn saved(&self, name: &str) -> Result<SavedSession> {

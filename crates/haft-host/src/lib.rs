@@ -14,6 +14,6 @@ pub use environment::{Environment, any_folder, current_workspace, state_folder};
 pub use error::{HostError, HostErrorKind};
 pub use grants::Grants;
 pub use host::{
-    Host, Options, command_hook, dialect, journal_limits, load_session, parse_session, servers, stats,
-    unused_hook_warning,
+    Host, Options, command_hook, dialect, journal_limits, load_session, parse_session, result_store, servers,
+    stats, unused_hook_warning,
 };

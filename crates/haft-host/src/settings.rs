@@ -7,6 +7,7 @@ mod merge;
 mod permissions;
 mod sandbox;
 mod servers;
+mod web;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ pub(crate) use permissions::home as home_dir;
 pub use permissions::{Permissions, RuleSetting, RuleWithExamples};
 pub use sandbox::{LayerSetting, LayersSetting, Sandbox};
 pub use servers::{ConfiguredServer, Mcp};
+pub use web::{ProviderSetting, Web, WebSearch};
 
 use crate::error::HostError;
 
@@ -72,6 +74,8 @@ pub struct Settings {
     pub hooks: Hooks,
     /// MCP servers whose tools haft offers as well.
     pub mcp: Mcp,
+    /// How the web is reached. Only in your own settings.
+    pub web: Web,
 }
 
 /// How files are changed.
@@ -250,6 +254,7 @@ impl Settings {
     fn check(&self, workspace: &Path, known: &KnownTools) -> Result<()> {
         self.permissions.check(workspace, known)?;
         self.mcp.check()?;
+        self.web.check()?;
         let names = tool_names();
         for (tool, chars) in &self.limits.max_result {
             // The tools of MCP servers are unknown until the servers are started.

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use haft_core::questions::{Answer, QuestionSet, Respondent};
 use haft_core::{BoxFuture, Call, Engine, Mode, Session, Workspace};
 use haft_mcp::client::{LoginBrowser, OAuth, Protocol, Server, ServerState, ServerTransport, Servers};
+use haft_sandbox::egress::{Egress, EgressOptions, Reach, Request, Url};
 use serde_json::Value;
 
 /// What the suite calls the server.
@@ -113,9 +114,9 @@ impl LoginBrowser for Browser {
 
     fn visit<'a>(&'a self, page: &'a str) -> BoxFuture<'a, Result<String, haft_core::Fault>> {
         Box::pin(async move {
-            let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build();
-            let answer = client.map_err(|error| error.to_string())?.get(page).send().await;
-            let answer = answer.map_err(|error| error.to_string())?;
+            let egress = Egress::new(EgressOptions { reach: Reach::Anywhere, ..EgressOptions::default() });
+            let page = Url::parse(page).map_err(|error| error.to_string())?;
+            let answer = egress.send(Request::get(page)).await.map_err(|error| error.to_string())?;
             let back = answer.headers().get("location").and_then(|back| back.to_str().ok());
             back.map(str::to_owned)
                 .ok_or_else(|| format!("the page sends nowhere: {}", answer.status()).into())

@@ -56,7 +56,8 @@ pub use project::{
 #[cfg(feature = "pdf")]
 pub use read::PDF_WORKER;
 pub use read::{
-    Body, Caps, Encoding, FileRead, Lines, Paged, Pages, Part, Piece, Read, Reading, Sheet, TokenBudget, only,
+    Body, Caps, DocumentKind, Encoding, FileRead, Lines, Paged, Pages, Part, Piece, Read, Reading, Sheet,
+    TokenBudget, document_kind, only, show_document,
 };
 pub use remove::{Remove, Removed};
 pub use rename::{Rename, Renamed, Replacing};

@@ -24,7 +24,7 @@ use haft_sandbox::{OpenFile, Stat};
 use super::change::file_name;
 use super::{Editing, MAX_HASHED, SMALL};
 use budget::TokenTally;
-use document::DocumentKind;
+pub use document::{DocumentKind, document_kind, show_document};
 pub use outcome::{Body, Encoding, FileRead, Lines, Paged, Piece, Sheet};
 pub use pages::Pages;
 #[cfg(feature = "pdf")]
@@ -225,7 +225,8 @@ async fn read_one(path: AbsPath, request: &ReadRequest, cx: &Context) -> Result<
         },
         FileContent::Document(kind, bytes) => {
             // Boxed: the future of a document is large, and every read of plain lines would carry its size.
-            Box::pin(document::render(kind, bytes, &path, request.pages.as_ref(), cx)).await?
+            let shown = cx.workspace().display(&path);
+            Box::pin(document::render(kind, bytes, &shown, request.pages.as_ref(), cx)).await?
         }
     };
     if let Some(whole) = whole.as_ref().filter(|_| cx.session().journal().is_some()) {

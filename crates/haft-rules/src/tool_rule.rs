@@ -1,6 +1,7 @@
 //! Parses rules: `Tool`, or `Tool(pattern)` with a path, command or host as the pattern.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::path::Path;
 
 use haft_core::Fault;
@@ -196,7 +197,10 @@ fn domain(about: &str) -> Result<About, String> {
     let is_label = |label: &str| {
         !label.is_empty() && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
     };
-    match host.split('.').all(is_label) {
+    // An address of IPv6, as URLs write it.
+    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let is_address = !subdomains && address.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
+    match is_address || host.split('.').all(is_label) {
         true => Ok(About::Domain { host, subdomains }),
         false => Err(format!("`{host}` is no host")),
     }

@@ -1,7 +1,9 @@
-//! All access to files and processes. The crates above name files by [`AbsPath`], which only the workspace can
+//! All access to files, processes and the network. The crates above name files by [`AbsPath`], which only the workspace can
 //! make, and start processes only through this crate. It knows nothing of tools, calls, permissions or JSON.
 
 mod change;
+#[cfg(feature = "egress")]
+pub mod egress;
 mod error;
 mod id;
 pub mod names;

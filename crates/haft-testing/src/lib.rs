@@ -2,7 +2,9 @@
 //! skipped, and the skip is printed even if the test harness captures output. If the environment variable [`REQUIRE`]
 //! names the requirement, the test fails instead, so that a green run means that everything was tested. For tests only;
 //! knows nothing of haft itself.
-#![allow(clippy::disallowed_methods)] // tests inspect the machine directly, not through haft-sandbox
+#![allow(clippy::disallowed_methods, clippy::expect_used)] // tests inspect the machine directly, not through haft-sandbox
+
+pub mod http;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

@@ -23,6 +23,9 @@ pub use haft_sandbox as sandbox;
 pub use haft_shell as shell;
 /// Text in files: encodings, edits, differences, syntax checks.
 pub use haft_text as text;
+/// The web: pages and searches.
+#[cfg(feature = "web")]
+pub use haft_web as web;
 
 /// Sets up the sandbox for commands. Call it first in `main`, before any thread starts: to run a command, haft executes the
 /// program again inside of the sandbox, and in that process this function does not return. Without it, tools that run

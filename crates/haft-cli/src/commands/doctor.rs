@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use haft_core::Workspace;
 use haft_dialects as dialects;
-use haft_sandbox::FolderAccess;
 use haft_sandbox::sandbox;
+use haft_sandbox::{FolderAccess, egress};
 use serde_json::json;
 
 use super::setup::{self, Remark};
@@ -103,6 +103,7 @@ fn examine(common: &Common, root: &Path, folders: &Folders) -> Vec<Finding> {
     }
     if let Some(loaded) = found.check("settings", settings::load(folders, root, &settings::known_tools())) {
         check_settings(common, root, &loaded, workspace, &mut found);
+        check_web(&loaded.settings.web, &mut found);
     }
     check_state(folders, root, &mut found);
     check_clients(root, &mut found);
@@ -184,6 +185,36 @@ fn check_settings(
             (Some(_), None) => {
                 found.add("hook", State::Good, format!("{} {tools}: {}", event.name(), hook.command))
             }
+        }
+    }
+}
+
+/// Whether the web can be reached: a route, the proxy, the search provider.
+fn check_web(set: &settings::Web, found: &mut Findings) {
+    match egress::has_public_route() {
+        true => found.add("network", State::Good, "there is a route to public addresses"),
+        false => {
+            found.add("network", State::Note, "there is no route to public addresses: nothing can be fetched")
+        }
+    }
+    if !set.allow_private.is_empty() {
+        found.add(
+            "web",
+            State::Note,
+            format!("private addresses are allowed: {}", set.allow_private.join(", ")),
+        );
+    }
+    let Some(web) = found.check("web", set.runtime()) else { return };
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    let (proxy, search) = runtime.block_on(async { (web.probe_proxy().await, web.probe_search().await) });
+    for (what, probed) in [("proxy", proxy), ("search", search)] {
+        match probed {
+            None if what == "search" => {
+                found.add("search", State::Note, "no provider is configured: `web.search` in your settings");
+            }
+            None => {}
+            Some((name, Ok(()))) => found.add(what, State::Good, format!("{name} answers")),
+            Some((name, Err(fault))) => found.add(what, State::Bad, format!("{name}: {}", fault.message())),
         }
     }
 }

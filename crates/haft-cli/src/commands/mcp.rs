@@ -101,6 +101,7 @@ fn refuse(error: &haft_host::HostError) -> anyhow::Result<ExitCode> {
 async fn resolve(address: &str) -> anyhow::Result<SocketAddr> {
     let wrong =
         || format!("`{address}` is no address to listen at: give one with a port, such as localhost:8765");
+    #[allow(clippy::disallowed_methods)] // an address of this machine, which nothing connects to
     let found: Vec<SocketAddr> = tokio::net::lookup_host(address).await.with_context(wrong)?.collect();
     // Clients that know only one of both protocols know this one.
     let ipv4 = found.iter().find(|address| address.is_ipv4());

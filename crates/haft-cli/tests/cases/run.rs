@@ -147,7 +147,7 @@ fn untimed(value: Value) -> Value {
             fields
                 .into_iter()
                 .map(|(name, value)| match name.as_str() {
-                    "duration" if value.is_u64() => (name, Value::from("$TIME")),
+                    "duration" | "durationMs" if value.is_u64() => (name, Value::from("$TIME")),
                     _ => (name, untimed(value)),
                 })
                 .collect(),

@@ -13,6 +13,8 @@ use base64::Engine as _;
 use chrono::DateTime;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps};
 
+use haft_testing::http::{HttpServer, response};
+
 use super::format::{Case, Named, Section};
 use super::show;
 
@@ -23,7 +25,30 @@ pub(crate) struct World {
     base: PathBuf,
     kept: Vec<String>,
     plan: Option<String>,
+    web: Option<HttpServer>,
     _folder: tempfile::TempDir,
+}
+
+/// Starts a server with the pages of a case, if it has any: `:: page /path` or `:: page /path, 404 Not Found`, with headers,
+/// an empty line and the body.
+fn serve(case: &Case) -> anyhow::Result<Option<HttpServer>> {
+    let mut pages = BTreeMap::new();
+    for (head, body) in case.all("page") {
+        let (path, status) = head.split_once(", ").unwrap_or((head, "200 OK"));
+        let (headers, content) = body.split_once("\n\n").unwrap_or((body, ""));
+        let headers =
+            headers.trim_end().lines().map(|line| line.split_once(": ").context("a header is `name: value`"));
+        let headers: Vec<(&str, &str)> = headers.collect::<Result<_, _>>()?;
+        pages.insert(path.to_owned(), response(status, &headers, content));
+    }
+    if pages.is_empty() {
+        return Ok(None);
+    }
+    let missing = response("404 Not Found", &[], "");
+    Ok(Some(HttpServer::start(move |request, stream| {
+        let path = request.target.split('?').next().unwrap_or_default();
+        stream.write_all(pages.get(path).unwrap_or(&missing))
+    })))
 }
 
 /// Replaces every string after `start` for which `is_it` holds with a name.
@@ -52,8 +77,9 @@ impl World {
     /// Creates the files and settings of a case.
     pub(crate) fn make(case: &Case) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
-        let world =
-            Self { base: folder.path().canonicalize()?, kept: Vec::new(), plan: None, _folder: folder };
+        let base = folder.path().canonicalize()?;
+        let web = serve(case)?;
+        let world = Self { base, kept: Vec::new(), plan: None, web, _folder: folder };
         fs::create_dir(world.workspace())?;
         fs::create_dir_all(world.config())?;
         for section in &case.sections {
@@ -106,6 +132,10 @@ impl World {
     pub(crate) fn filled(&self, text: &str) -> String {
         let text = text.replace("$WS", &self.workspace().to_string_lossy());
         let text = text.replace("$TMP", &self.base.to_string_lossy());
+        let text = match &self.web {
+            Some(web) => text.replace("$WEB", &web.address().to_string()),
+            None => text,
+        };
         let text = match &self.plan {
             Some(plan) => text.replace("$PLAN", plan),
             None => text,
@@ -135,6 +165,18 @@ impl World {
             // A call can read this file, so its time is fixed, too.
             let _ = self.date_one(Path::new(&kept), DEFAULT_TIME);
             self.kept.push(kept);
+        }
+        if let Some(web) = &self.web {
+            text = text.replace(&web.address().to_string(), "$WEB");
+        }
+        // Each reply has marks of its own.
+        const MARK: &str = "⟦web ";
+        const MARK_DIGITS: usize = 16;
+        while let Some(start) = text.find(MARK).map(|at| at + MARK.len())
+            && let Some(mark) = text.get(start..start + MARK_DIGITS).map(str::to_owned)
+            && mark.bytes().all(|byte| byte.is_ascii_hexdigit())
+        {
+            text = text.replace(&mark, "$MARK");
         }
         let text = replace_after(&text, "\"created_at\": \"", "$NOW", |_| true);
         let text = replace_after(&text, "\"id\": \"", "$ID", is_uuid);

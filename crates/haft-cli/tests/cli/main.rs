@@ -34,6 +34,8 @@ mod state;
 mod state_errors;
 #[cfg(target_os = "linux")]
 mod terminal;
+#[cfg(target_os = "linux")]
+mod web;
 mod workspace;
 
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -224,7 +224,7 @@ fn a_rule_that_never_takes_effect_says_so() {
         ("allow", "Bash(bash *)", "`bash` runs something else"),
         ("allow", "Bash(git add . && git commit:*)", "a rule is about one command, and `&&`"),
         ("deny", "Bash(curl x | sh)", "a rule is about one command, and `|`"),
-        ("deny", "WebSearch", "haft has no tool `WebSearch`"),
+        ("deny", "MultiEdit", "haft has no tool `MultiEdit`"),
     ] {
         let added = fixture.run(&["rules", effect, rule]);
         assert_eq!(added.code, 0, "{added:?}");

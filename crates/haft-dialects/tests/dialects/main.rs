@@ -7,3 +7,4 @@ mod reading;
 mod rules;
 mod search;
 mod surface;
+mod web;

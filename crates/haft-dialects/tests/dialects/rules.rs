@@ -79,6 +79,7 @@ pub(crate) fn call(text: &str) -> Call {
         },
         "Glob" => json!({"pattern": rest}),
         "Read" => json!({"file_path": rest}),
+        "WebFetch" => json!({"url": rest, "prompt": "What is it?"}),
         "Write" => json!({"file_path": rest, "content": "b\n"}),
         "Edit" => json!({"file_path": rest, "old_string": "a", "new_string": "b"}),
         other => panic!("{other}"),

@@ -52,6 +52,7 @@ fn session(dialect: Arc<dyn Dialect>) -> (tempfile::TempDir, Session) {
         .unwrap();
     let engine = Engine::default();
     let session = engine.session(workspace).dialect(dialect).resume(saved).id("s").mode(Mode::Bypass);
+    let session = session.extension(crate::web::playing());
     (folder, session.journal(Arc::new(journal), Durability::Fast).start())
 }
 

@@ -23,9 +23,6 @@ pub(super) fn engine(
     audit: Audit,
     options: &Options,
 ) -> Result<Engine> {
-    let days = settings.limits.keep_days.unwrap_or(7);
-    let megabytes = settings.limits.keep_megabytes.unwrap_or(256);
-    let age = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
     let mut engine = Engine::builder().images(Images);
     if let Some(approver) = &options.approver {
         engine = engine.approver(approver.clone());
@@ -33,7 +30,7 @@ pub(super) fn engine(
     if let Some(respondent) = &options.respondent {
         engine = engine.respondent(respondent.clone());
     }
-    engine = engine.keep_results(ResultStore::new(results, age, megabytes.saturating_mul(1024 * 1024)));
+    engine = engine.keep_results(result_store(settings, results));
     engine = engine.judge(judge).audit(audit).approval_advice(advice::advice);
     if let Some(seconds) = settings.permissions.seconds {
         engine = engine.answer_timeout(Duration::from_secs(seconds.max(1)));
@@ -65,4 +62,12 @@ pub fn command_hook(event: HookEvent, hook: &HookSetting, root: &Path) -> Result
         dir: root.to_owned(),
         timeout: hook.timeout.map_or(DEFAULT_HOOK_TIMEOUT, Duration::from_secs),
     })
+}
+
+/// The store for replies that were cut, with the limits of the settings.
+pub fn result_store(settings: &Settings, results: Store) -> ResultStore {
+    let days = settings.limits.keep_days.unwrap_or(7);
+    let megabytes = settings.limits.keep_megabytes.unwrap_or(256);
+    let age = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
+    ResultStore::new(results, age, megabytes.saturating_mul(1024 * 1024))
 }

@@ -8,7 +8,7 @@ use haft_rules::{KnownTools, RuleBook};
 use haft_sandbox::{PathError, PathErrorKind, Store, user};
 
 use super::servers::{self, MCP_JSON, read_mcp_json};
-use super::{ConfiguredServer, MAX_BYTES, Result, Settings, home};
+use super::{ConfiguredServer, MAX_BYTES, Result, Settings, Web, home};
 use crate::error::{Explain as _, HostError, HostErrorKind};
 use crate::grants::Grants;
 
@@ -198,6 +198,7 @@ pub fn load(folders: &Folders, workspace: &Path, known: &KnownTools) -> Result<L
             ("trusted", !found.trusted.is_empty()),
             ("mcp.network", !found.mcp.network.is_empty()),
             ("mcp.free", !found.mcp.free.is_empty()),
+            ("web", found.web != Web::default()),
         ];
         if let Some((key, _)) = own.into_iter().find(|(_, is_set)| *is_set) {
             return Err(HostError::settings(format!(

@@ -28,6 +28,7 @@ impl Settings {
             hooks: Hooks { pre_tool_use, post_tool_use, post_tool_use_failure },
             // A project cannot set the others.
             mcp: Mcp { servers, network: _, free: _ },
+            web: _,
         } = later;
         fn win<T>(so_far: &mut Option<T>, later: Option<T>) {
             if later.is_some() {
@@ -90,6 +91,7 @@ impl Settings {
                 JournalLimits { keep_days: days, keep_megabytes: space, keep_changes, max_file_megabytes },
             hooks: Hooks { pre_tool_use, post_tool_use, post_tool_use_failure },
             mcp: Mcp { servers, network: _, free: _ },
+            web: _,
         } = self;
         let mut ignored_keys = Vec::new();
         let mut ignore = |key: &'static str, is_set: bool| {

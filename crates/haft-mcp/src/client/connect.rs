@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use haft_core::{Fault, FaultKind, message_with_causes};
 use haft_sandbox::sandbox::Report;
-use haft_sandbox::{Exit, Partner, Start};
+use haft_sandbox::{Exit, Partner, Start, egress};
 use parking_lot::Mutex;
 use rmcp::model::{ClientRequest, ErrorCode, ErrorData, PingRequest, ProtocolVersion};
 use rmcp::service::{
@@ -336,7 +336,7 @@ async fn attempt(
             if let Some(bearer) = bearer {
                 config = config.auth_header(bearer.as_str());
             }
-            let web = web::client().map_err(|error| unreachable(bounded_message(&error)))?;
+            let web = egress::library_client().map_err(|error| unreachable(bounded_message(&error)))?;
             let authorized = match bearer {
                 Some(_) => None,
                 None => logins.authorized(url, web.clone()).await.map_err(unreachable)?,

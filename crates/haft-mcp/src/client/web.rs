@@ -1,40 +1,9 @@
-//! The HTTP client for servers: TLS, redirects, headers. Keeps secrets out of messages.
+//! Headers and URLs of servers over HTTP. Keeps secrets out of messages. The client itself is that of haft-sandbox.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Once;
 
 use reqwest::header::{HeaderName, HeaderValue};
 use url::Url;
-
-/// The most redirects of a request.
-const MAX_REDIRECTS: usize = 10;
-
-/// The HTTP client. Follows redirects only to the same origin and with the method and body unchanged (307, 308), since
-/// requests carry secrets.
-pub(super) fn client() -> Result<reqwest::Client, reqwest::Error> {
-    install_tls();
-    let follow = reqwest::redirect::Policy::custom(|attempt| {
-        let is_same =
-            attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
-        let keeps_body = matches!(attempt.status().as_u16(), 307 | 308);
-        if is_same && keeps_body && attempt.previous().len() < MAX_REDIRECTS {
-            attempt.follow()
-        } else {
-            attempt.stop()
-        }
-    });
-    // No pool: a connection left open would be reused too early, and the request would stall.
-    reqwest::Client::builder().pool_max_idle_per_host(0).redirect(follow).build()
-}
-
-/// Installs the process-wide TLS provider, without which no TLS connection can be made.
-pub(super) fn install_tls() {
-    static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| {
-        // Fails if the program has installed one already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
-}
 
 /// Parses headers.
 pub(super) fn headers(

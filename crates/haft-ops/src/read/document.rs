@@ -19,14 +19,17 @@ const SNIFF_BYTES: usize = 8 * 1024;
 
 /// Kind of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DocumentKind {
+pub enum DocumentKind {
+    /// An image.
     Picture,
+    /// A PDF document.
     Pdf,
+    /// A notebook.
     Notebook,
 }
 
-/// Detects the kind of a document from its first bytes and its path; nothing if the file is plain text or unknown.
-pub(super) fn kind_of(head: &[u8], path: &AbsPath) -> Option<DocumentKind> {
+/// Detects the kind of a document from its first bytes; nothing if it is plain text or unknown. A notebook is text.
+pub fn document_kind(head: &[u8]) -> Option<DocumentKind> {
     if head.first() == Some(&b'%') && head.starts_with(b"%PDF-") {
         return Some(DocumentKind::Pdf);
     }
@@ -34,11 +37,35 @@ pub(super) fn kind_of(head: &[u8], path: &AbsPath) -> Option<DocumentKind> {
     if image::image_type(head).is_some() && is_binary(head) {
         return Some(DocumentKind::Picture);
     }
-    if path.as_path().extension().is_some_and(|extension| extension == "ipynb") {
-        return Some(DocumentKind::Notebook);
-    }
     let early = &head[..head.len().min(PDF_HEAD)];
     (memchr::memmem::find(early, b"%PDF-").is_some() && is_binary(head)).then_some(DocumentKind::Pdf)
+}
+
+/// Detects the kind of a document from its first bytes and its path.
+pub(super) fn kind_of(head: &[u8], path: &AbsPath) -> Option<DocumentKind> {
+    let is_notebook = || path.as_path().extension().is_some_and(|extension| extension == "ipynb");
+    document_kind(head).or_else(|| is_notebook().then_some(DocumentKind::Notebook))
+}
+
+/// Shows a document that is not in a file: an image or a PDF. `shown` is its name in faults.
+pub async fn show_document(
+    kind: DocumentKind,
+    bytes: Bytes,
+    shown: &str,
+    cx: &Context,
+) -> Result<Vec<Piece>, Fault> {
+    match kind {
+        DocumentKind::Notebook => notebook(bytes).await.map(|sheet| sheet.pieces).map_err(Fault::failed),
+        DocumentKind::Picture | DocumentKind::Pdf => Ok(match render(kind, bytes, shown, None, cx).await? {
+            Body::Picture(picture) => vec![Piece::Picture(picture)],
+            Body::Pdf(paged) => {
+                let rest =
+                    paged.next.map(|next| format!("[these are the pages before {next} of {}]", paged.total));
+                paged.pieces.into_iter().chain(rest.map(Piece::Text)).collect()
+            }
+            _ => Vec::new(),
+        }),
+    }
 }
 
 fn is_binary(head: &[u8]) -> bool {
@@ -52,27 +79,24 @@ fn is_binary(head: &[u8]) -> bool {
 pub(super) async fn render(
     kind: DocumentKind,
     bytes: Bytes,
-    path: &AbsPath,
+    shown: &str,
     pages: Option<&Pages>,
     cx: &Context,
 ) -> Result<Body, Fault> {
     match kind {
         #[cfg(feature = "pdf")]
-        DocumentKind::Pdf => super::pdf::read(bytes, path, pages, cx).await.map(Body::Pdf),
+        DocumentKind::Pdf => super::pdf::read(bytes, shown, pages, cx).await.map(Body::Pdf),
         #[cfg(not(feature = "pdf"))]
         DocumentKind::Pdf => {
-            let _ = pages;
+            let _ = (pages, cx);
             Err(Fault::new(
                 FaultKind::Disabled,
-                format!(
-                    "`{}` is a PDF, and this program was built without the feature `pdf`",
-                    cx.workspace().display(path)
-                ),
+                format!("`{shown}` is a PDF, and this program was built without the feature `pdf`"),
             ))
         }
         DocumentKind::Picture => {
             let fitted = fit(Vec::from(bytes)).await;
-            fitted.map(Body::Picture).map_err(|problem| image_fault(&problem, path, cx))
+            fitted.map(Body::Picture).map_err(|problem| image_fault(&problem, shown))
         }
         DocumentKind::Notebook => {
             Err(Fault::new(FaultKind::Internal, "a notebook was read as another document"))
@@ -106,8 +130,7 @@ async fn fit(bytes: Vec<u8>) -> Result<Fitted, image::ImageProblem> {
     fitted.unwrap_or_else(|_| Err(image::ImageProblem::Broken("it crashed what decodes it".to_owned())))
 }
 
-fn image_fault(problem: &image::ImageProblem, path: &AbsPath, cx: &Context) -> Fault {
-    let shown = cx.workspace().display(path);
+fn image_fault(problem: &image::ImageProblem, shown: &str) -> Fault {
     let kind = match problem {
         image::ImageProblem::Broken(_) | image::ImageProblem::Unknown => FaultKind::Encoding,
         _ => FaultKind::TooLarge,

@@ -55,7 +55,7 @@ impl Body {
 }
 
 /// One piece of a document: text, or an image between texts.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
     /// Text.
     Text(String),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use bytes::Bytes;
-use haft_core::{AbsPath, Context, Fault, FaultKind};
+use haft_core::{Context, Fault, FaultKind};
 use haft_sandbox::sandbox;
 use pdf_extract::{
     ColorSpace, Document, MediaBox, OutputDev, OutputError, Path as VectorPath, PlainTextOutput, Transform,
@@ -72,12 +72,11 @@ pub(super) struct Extracted {
 /// Reads a PDF. Renders pages without text as images if a renderer is installed.
 pub(super) async fn read(
     bytes: Bytes,
-    path: &AbsPath,
+    shown: &str,
     wanted: Option<&Pages>,
     cx: &Context,
 ) -> Result<Paged, Fault> {
-    let shown = cx.workspace().display(path);
-    let fault = |problem: &PdfProblem| pdf_fault(problem, &shown);
+    let fault = |problem: &PdfProblem| pdf_fault(problem, shown);
     if !sandbox::has_worker(PDF_WORKER.name) {
         return Err(Fault::new(
             FaultKind::Disabled,
@@ -88,7 +87,7 @@ pub(super) async fn read(
     let extracted = match tokio::time::timeout(TIME, worker::extract(&bytes, wanted)).await {
         Ok(Ok(extracted)) => extracted.map_err(|problem| fault(&problem))?,
         Ok(Err(error)) => {
-            return Err(Fault::failed(format!("`{shown}` cannot be read: {error}")).at(&shown));
+            return Err(Fault::failed(format!("`{shown}` cannot be read: {error}")).at(shown));
         }
         Err(_) => return Err(fault(&PdfProblem::Slow)),
     };

@@ -71,7 +71,9 @@ fn on_a_terminal(fixture: &Fixture, args: &[&str]) -> String {
     use std::io::Read as _;
     use std::os::unix::ffi::OsStrExt as _;
 
-    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+    use rustix::pty::OpenptFlags;
+
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let ours = rustix::pty::openpt(flags).unwrap();
     rustix::pty::grantpt(&ours).unwrap();
     rustix::pty::unlockpt(&ours).unwrap();

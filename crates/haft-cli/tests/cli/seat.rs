@@ -30,7 +30,7 @@ impl Seat {
 
     /// Takes a seat at a terminal of this width.
     pub(super) fn with_columns(fixture: &Fixture, args: &[&str], env: &[(&str, &str)], columns: u16) -> Self {
-        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
         let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();

@@ -210,9 +210,10 @@ fn datagrams_reach_no_service(rig: &Rig) {
 }
 
 fn devices_of_the_machine_are_not_reached(rig: &Rig) {
+    use rustix::pty::OpenptFlags;
     // A terminal of the user, which the caller's own right to it would open.
     let terminal =
-        rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY).unwrap();
+        rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     rustix::pty::grantpt(&terminal).unwrap();
     rustix::pty::unlockpt(&terminal).unwrap();
     let name = rustix::pty::ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();

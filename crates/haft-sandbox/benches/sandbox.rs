@@ -23,7 +23,7 @@ fn task(folder: &Path) -> Task {
         env: vec![path],
         input: Vec::new(),
         reports_dir: false,
-        record: None,
+        record: None, view: None,
     }
 }
 

@@ -98,6 +98,7 @@ pub(super) async fn begin(command: &Command, output: Output, cx: &Context) -> Re
         input: Vec::new(),
         reports_dir: true,
         record,
+        view: None,
     };
     Ok(Started { running: slot.run(task).await.map_err(start_fault)?, policy, recording, notes })
 }

@@ -196,7 +196,7 @@ fn exists(path: &Path) -> bool {
 }
 
 /// Makes a planted path harmless. Returns the new names of what it set aside.
-fn disarm(path: &Path) -> Vec<PathBuf> {
+pub(super) fn disarm(path: &Path) -> Vec<PathBuf> {
     let in_git = path.ancestors().nth(1).is_some_and(|above| above.ends_with(GIT));
     match path.file_name().and_then(|name| name.to_str()) {
         Some("hooks") if in_git && path.is_dir() && !path.is_symlink() => {

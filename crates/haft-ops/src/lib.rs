@@ -67,6 +67,7 @@ pub use search::{
 };
 #[cfg(feature = "commands")]
 pub use shell::{
+    EffectsCount, KeptChanges, TrialResult, TrialWish,
     Blocked, ChangeKind, Command, CommandChanges, FileChange, Foreseen, Kill, Look, Looked, May, Moved,
     Outcome, Printed, Profile, Program, Ran, ReadySandbox, SandboxOptions, Shell, Surroundings, TaskListed,
     TaskState, Tasks, find_program, in_words,

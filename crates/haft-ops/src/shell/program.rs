@@ -175,6 +175,7 @@ impl Program {
             hit,
             meaning: None,
             blocked,
+            trial: None,
             changes,
             prompt,
             notes,

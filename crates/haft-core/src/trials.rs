@@ -29,6 +29,17 @@ pub struct TrialOffer {
     /// Whether a trial has no effects at all but those that are asked about: it reaches no network. Only then it replaces
     /// the question about the call itself.
     pub is_confined: bool,
+    /// What comes after a call that should be tried and cannot be.
+    pub otherwise: Otherwise,
+}
+
+/// What comes after a call that should be tried and cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Otherwise {
+    /// The person is asked whether to keep or undo what it changed.
+    Review,
+    /// Nothing: what it changed can be undone later.
+    Record,
 }
 
 /// Who wants a call to be tried.
@@ -63,6 +74,8 @@ pub enum Kept {
     Parts(Vec<usize>),
     /// None of them counts, for this reason.
     Nothing(String),
+    /// None of them counts, since nobody could be asked.
+    Unanswered(String),
 }
 
 impl Context {
@@ -72,6 +85,7 @@ impl Context {
         let EffectsQuestion { stage, preview, reason } = question;
         let request = permissions::request_about_effects(stage, preview, reason, self);
         let approver = engine.approver_of(self);
+        let is_reachable = approver.is_reachable();
         let asking = permissions::ask(approver, engine.judges(), engine.answer_timeout(), request, self);
         let answer = tokio::select! {
             answer = asking => answer,
@@ -89,7 +103,8 @@ impl Context {
             }
             Err(fault) if fault.kind() == FaultKind::Denied => {
                 let why = fault.message().to_owned();
-                (Kept::Nothing(why.clone()), AuditOutcome::Denied, DecidedBy::Reason(why))
+                let kept = if is_reachable { Kept::Nothing(why.clone()) } else { Kept::Unanswered(why.clone()) };
+                (kept, AuditOutcome::Denied, DecidedBy::Reason(why))
             }
             Err(fault) => return Err(fault),
         };
@@ -110,9 +125,12 @@ impl Context {
 
 /// Decides about a call that needs no approval: only its own wish makes it a trial.
 pub(crate) fn begin_unasked(call: &dyn Prepared, cx: &Context) {
-    if call.trial(cx).is_some_and(|trial| trial.wanted == Wanted::Always) {
-        let is_possible = call.trial_obstacle(cx).is_none();
-        cx.decide_manner(if is_possible { RunManner::Trial } else { RunManner::Reviewed });
+    if let Some(trial) = call.trial(cx).filter(|trial| trial.wanted == Wanted::Always) {
+        match (call.trial_obstacle(cx), trial.otherwise) {
+            (None, _) => cx.decide_manner(RunManner::Trial),
+            (Some(_), Otherwise::Review) => cx.decide_manner(RunManner::Reviewed),
+            (Some(_), Otherwise::Record) => {}
+        }
     }
 }
 
@@ -138,10 +156,14 @@ pub(crate) fn begin(
             }
         }
         Some(why) => {
-            cx.decide_manner(RunManner::Reviewed);
-            needed.remark(&format!(
-                "it cannot be tried first, since {why}: afterwards you are asked whether to keep or undo what it changed"
-            ));
+            let next = match trial.otherwise {
+                Otherwise::Review => {
+                    cx.decide_manner(RunManner::Reviewed);
+                    "afterwards you are asked whether to keep or undo what it changed"
+                }
+                Otherwise::Record => "what it changes is recorded, and `haft undo` takes it back",
+            };
+            needed.remark(&format!("it cannot be tried first, since {why}: {next}"));
             Begun::Asked { may_try: false }
         }
     }

@@ -34,6 +34,7 @@ mod state;
 mod state_errors;
 #[cfg(target_os = "linux")]
 mod terminal;
+mod trials;
 mod workspace;
 
 use std::io::{BufRead as _, BufReader, Write as _};

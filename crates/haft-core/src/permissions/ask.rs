@@ -259,7 +259,10 @@ pub struct NoApprover;
 impl Approver for NoApprover {
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, Fault>> {
         let ApprovalRequest { tool, reason, .. } = &request;
-        let denial = format!("`{tool}` needs permission ({reason}) and there is nobody to ask");
+        let denial = match request.stage {
+            Stage::Before => format!("`{tool}` needs permission ({reason}) and there is nobody to ask"),
+            _ => "there is nobody to ask".to_owned(),
+        };
         Box::pin(std::future::ready(Ok(Decision::Deny { feedback: Some(request.with_advice(denial)) })))
     }
 

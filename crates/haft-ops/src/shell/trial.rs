@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use haft_core::permissions::Stage;
-use haft_core::trials::{EffectsQuestion, Kept, TrialOffer, Wanted};
+use haft_core::trials::{EffectsQuestion, Kept, Otherwise, TrialOffer, Wanted};
 use haft_core::{AbsPath, Context, Fault, FaultKind, Preview, blocking};
 use haft_journal as journal;
 use haft_rules::{Happened, SessionJudge};
@@ -86,7 +86,8 @@ impl Shell {
             (TrialWish::None, EffectsCount::WhenApproved) => Wanted::InsteadOfQuestion,
             (TrialWish::None, EffectsCount::AtOnce) => Wanted::IfChosen,
         };
-        Some(TrialOffer { wanted, is_confined: options.network == Network::Off })
+        let otherwise = if self.timeout.is_some() { Otherwise::Review } else { Otherwise::Record };
+        Some(TrialOffer { wanted, is_confined: options.network == Network::Off, otherwise })
     }
 
     pub(super) fn obstacle(&self, cx: &Context) -> Option<String> {
@@ -218,6 +219,7 @@ impl Shell {
             Kept::All => Decided::All,
             Kept::Parts(chosen) => Decided::Some(parts.changes(&chosen)),
             Kept::Nothing(why) => Decided::Nothing(why),
+            Kept::Unanswered(why) => Decided::Nothing(format!("{why}; {}", shown::HOW_TO_APPROVE)),
             _ => Decided::Nothing("the answer is unknown".to_owned()),
         })
     }
@@ -231,7 +233,7 @@ impl Shell {
         let question = EffectsQuestion { stage: Stage::Untriable, preview: Preview::new(&self.command.text), reason };
         match cx.ask_about_effects(question).await? {
             Kept::All => self.run_reviewed(timeout, cx).await,
-            Kept::Nothing(denial) => Err(not_run(why, &denial)),
+            Kept::Nothing(denial) | Kept::Unanswered(denial) => Err(not_run(why, &denial)),
             _ => Err(not_run(why, "the answer is unknown")),
         }
     }
@@ -247,7 +249,7 @@ impl Shell {
             reason: format!("it has run directly, and what it changed is change {number}; without it, that is undone"),
         };
         let kept = match cx.ask_about_effects(question).await {
-            Ok(Kept::Nothing(why)) => Err(why),
+            Ok(Kept::Nothing(why) | Kept::Unanswered(why)) => Err(why),
             Err(fault) => Err(fault.message().to_owned()),
             Ok(_) => Ok(()),
         };

@@ -11,6 +11,10 @@ use super::super::{ChangeKind, FileChange, words};
 use super::conflicting;
 use super::parts::shown;
 
+/// What the user can do where nobody can be asked.
+pub(super) const HOW_TO_APPROVE: &str = "the user can approve such changes in a terminal, in a client that shows forms, or \
+                                         by a rule such as `add src/**` under `permissions.effects`";
+
 /// Most files that a note to the model lists.
 const MAX_NOTED: usize = 30;
 
@@ -77,10 +81,8 @@ pub(super) fn not_kept(why: &str, files: &[FileChange], total: usize) -> String 
     }
     let few = &files[..files.len().min(MAX_NOTED)];
     format!(
-        "the command was tried, and nothing of what it changed was kept: {why}. It would have changed:\n{}To approve such \
-         changes, the user can answer the question in a terminal (`haft`), or write a rule such as `add src/**` under \
-         `permissions.effects`",
-        listed(few, total)
+        "the command was tried, and nothing of what it changed was kept: {why}. It would have changed:\n{}",
+        listed(few, total).trim_end()
     )
 }
 

@@ -343,7 +343,9 @@ fn choices(request: &ApprovalRequest, columns: usize) -> String {
     let tries = [('t', "try it")];
     let edits = [('e', "edit")];
     let (yes, no) = match request.stage {
-        Stage::Tried | Stage::Done => ("keep all", if request.stage == Stage::Done { "undo" } else { "keep nothing" }),
+        Stage::Tried | Stage::Done => {
+            ("keep all", if request.stage == Stage::Done { "undo" } else { "keep nothing" })
+        }
         _ => ("once", "no"),
     };
     let choices = [('y', yes)]

@@ -493,10 +493,8 @@ impl Job {
             Begun::Asked { may_try } => may_try,
         };
         let preview = preview.or_else(|| claimed.prepared.preview(&self.cx));
-        let offers = permissions::Offers {
-            network: claimed.prepared.can_be_given_network(&self.cx),
-            trial: may_try,
-        };
+        let offers =
+            permissions::Offers { network: claimed.prepared.can_be_given_network(&self.cx), trial: may_try };
         let request = permissions::request(&question, &engine.judges, &verdict, preview, offers, needed);
         let approver = self.engine.approver_of(&self.cx);
         let ask = permissions::ask(approver, &engine.judges, engine.answer_timeout, request, &self.cx);

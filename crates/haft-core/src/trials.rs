@@ -103,7 +103,8 @@ impl Context {
             }
             Err(fault) if fault.kind() == FaultKind::Denied => {
                 let why = fault.message().to_owned();
-                let kept = if is_reachable { Kept::Nothing(why.clone()) } else { Kept::Unanswered(why.clone()) };
+                let kept =
+                    if is_reachable { Kept::Nothing(why.clone()) } else { Kept::Unanswered(why.clone()) };
                 (kept, AuditOutcome::Denied, DecidedBy::Reason(why))
             }
             Err(fault) => return Err(fault),

@@ -23,7 +23,8 @@ fn task(folder: &Path) -> Task {
         env: vec![path],
         input: Vec::new(),
         reports_dir: false,
-        record: None, view: None,
+        record: None,
+        view: None,
     }
 }
 

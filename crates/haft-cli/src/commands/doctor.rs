@@ -214,7 +214,8 @@ fn check_sandbox(root: &Path, found: &mut Findings) {
             env: env.collect(),
             input: Vec::new(),
             reports_dir: false,
-            record: None, view: None,
+            record: None,
+            view: None,
         };
         let mut running = slot.run(task).await?;
         let mut printed = Vec::new();

@@ -70,7 +70,11 @@ fn deletions_are_shown_however_many_other_changes_there_are() {
 fn some_files_of_a_trial_are_kept() {
     let fixture = two_files();
     fixture.settings(ASK);
-    let mut seat = Seat::take(&fixture, &["call", "Bash", "command=rm one.txt; echo 2 > two.txt; echo 3 > three.txt"], &[]);
+    let mut seat = Seat::take(
+        &fixture,
+        &["call", "Bash", "command=rm one.txt; echo 2 > two.txt; echo 3 > three.txt"],
+        &[],
+    );
     seat.sees("> ").types("h");
     for (part, key) in [("part 1 of 3", "n"), ("part 2 of 3", "y"), ("part 3 of 3", "n")] {
         seat.sees(part).sees("? ").types(key);
@@ -85,7 +89,8 @@ fn some_files_of_a_trial_are_kept() {
 fn a_change_by_another_program_while_somebody_is_asked_is_not_overwritten() {
     let fixture = two_files();
     fixture.settings(ASK);
-    let mut seat = Seat::take(&fixture, &["call", "Bash", "command=echo mine > one.txt; echo 3 > three.txt"], &[]);
+    let mut seat =
+        Seat::take(&fixture, &["call", "Bash", "command=echo mine > one.txt; echo 3 > three.txt"], &[]);
     seat.sees("> ");
     std::fs::write(fixture.base.join("ws/one.txt"), "theirs").unwrap();
     seat.types("y");
@@ -105,7 +110,11 @@ fn what_a_view_cannot_do_runs_directly_and_is_kept_or_undone() {
         fixture.settings(ASK);
         std::fs::create_dir(fixture.base.join("ws/d")).unwrap();
         std::fs::write(fixture.base.join("ws/d/a"), "a").unwrap();
-        let mut seat = Seat::take(&fixture, &["call", "Bash", "command=python3 -c 'import os; os.rename(\"d\", \"e\")'"], &[]);
+        let mut seat = Seat::take(
+            &fixture,
+            &["call", "Bash", "command=python3 -c 'import os; os.rename(\"d\", \"e\")'"],
+            &[],
+        );
         seat.sees("cannot be tried: run it directly?").sees("> ");
         let shown = seat.shown();
         assert!(shown.contains("whether to keep or undo"), "{shown}");
@@ -115,7 +124,11 @@ fn what_a_view_cannot_do_runs_directly_and_is_kept_or_undone() {
         }
         let (code, screen) = seat.leaves();
         assert_eq!(code, i32::from(!stays), "{screen}");
-        assert_eq!((read(&fixture, "e/a").is_some(), read(&fixture, "d/a").is_some()), (stays, !stays), "{screen}");
+        assert_eq!(
+            (read(&fixture, "e/a").is_some(), read(&fixture, "d/a").is_some()),
+            (stays, !stays),
+            "{screen}"
+        );
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use haft_journal as journal;
 use haft_ops::{
-    EditOptions, Editing, EffectsCount, Hidden, Ignored, Leniency, Placeholders, Profile, SandboxOptions, Searching,
+    EditOptions, Editing, EffectsCount, Hidden, Ignored, Leniency, Placeholders, Profile, SandboxOptions,
+    Searching,
 };
 use haft_sandbox::Store;
 use haft_sandbox::sandbox::{self, Layer, Layers, Network};

@@ -86,7 +86,8 @@ impl Settings {
             files: Files { durability, lenient, placeholders, check },
             search: Search { hidden, ignored, seconds },
             sandbox,
-            permissions: Permissions { allow, ask, r#try: tried, deny, effects, recommended, seconds: patience },
+            permissions:
+                Permissions { allow, ask, r#try: tried, deny, effects, recommended, seconds: patience },
             journal:
                 JournalLimits { keep_days: days, keep_megabytes: space, keep_changes, max_file_megabytes },
             hooks: Hooks { pre_tool_use, post_tool_use, post_tool_use_failure },

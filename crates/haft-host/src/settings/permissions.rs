@@ -116,7 +116,8 @@ impl Permissions {
                 .explain(HostErrorKind::Settings, place)?;
         }
         for rule in &self.effects {
-            EffectRule::parse(rule).explain(HostErrorKind::Settings, || "`permissions.effects`".to_owned())?;
+            EffectRule::parse(rule)
+                .explain(HostErrorKind::Settings, || "`permissions.effects`".to_owned())?;
         }
         Ok(())
     }

@@ -116,7 +116,8 @@ async fn run_shell(shell: &Path, home: PathBuf, env: &Env, policy: Policy) -> Op
         env: env.clone(),
         input: Vec::new(),
         reports_dir: false,
-        record: None, view: None,
+        record: None,
+        view: None,
     };
     let mut running = slot.run(task).await.ok()?;
     let mut output = Vec::new();

@@ -14,9 +14,9 @@ use haft_core::trials::{EffectsQuestion, Kept, Otherwise, TrialOffer, Wanted};
 use haft_core::{AbsPath, Context, Fault, FaultKind, Preview, blocking};
 use haft_journal as journal;
 use haft_rules::{Happened, SessionJudge};
+use haft_sandbox::Exit;
 use haft_sandbox::sandbox::trial::{self, ChangeKind as Kind, CommitError, Committed, Listing, Trial};
 use haft_sandbox::sandbox::{Layers, Network, recorder};
-use haft_sandbox::Exit;
 
 use super::recorded::{self, MAX_TEXT};
 use super::run::{self, Finished, Started, Watched, wait_for_end};
@@ -146,7 +146,9 @@ impl Shell {
                 whole.notes.extend(notes);
                 let kept = if is_whole { KeptChanges::All } else { KeptChanges::Some };
                 if !is_whole {
-                    whole.notes.push("only some of what the command changed was kept: see `changes`".to_owned());
+                    whole
+                        .notes
+                        .push("only some of what the command changed was kept: see `changes`".to_owned());
                 }
                 whole.trial = Some(TrialResult { kept, files, total });
             }
@@ -188,7 +190,8 @@ impl Shell {
         })
         .await?;
         let changes = CommandChanges::default();
-        let whole = Whole { finished, policy, report, changes, trial: None, notes, start: started, limit: timeout };
+        let whole =
+            Whole { finished, policy, report, changes, trial: None, notes, start: started, limit: timeout };
         Ok(Ok(Tried { started, trial, listing, whole }))
     }
 
@@ -230,7 +233,8 @@ impl Shell {
             "it cannot be tried: {why}; nothing has changed so far. Run directly, it counts at once, and afterwards you are \
              asked whether to keep or undo what it changed"
         );
-        let question = EffectsQuestion { stage: Stage::Untriable, preview: Preview::new(&self.command.text), reason };
+        let question =
+            EffectsQuestion { stage: Stage::Untriable, preview: Preview::new(&self.command.text), reason };
         match cx.ask_about_effects(question).await? {
             Kept::All => self.run_reviewed(timeout, cx).await,
             Kept::Nothing(denial) | Kept::Unanswered(denial) => Err(not_run(why, &denial)),
@@ -246,7 +250,9 @@ impl Shell {
         let question = EffectsQuestion {
             stage: Stage::Done,
             preview: Preview::new(String::new()).summary(list),
-            reason: format!("it has run directly, and what it changed is change {number}; without it, that is undone"),
+            reason: format!(
+                "it has run directly, and what it changed is change {number}; without it, that is undone"
+            ),
         };
         let kept = match cx.ask_about_effects(question).await {
             Ok(Kept::Nothing(why) | Kept::Unanswered(why)) => Err(why),
@@ -317,7 +323,8 @@ fn approving_rule(listing: &Listing, cx: &Context) -> Result<Option<String>, Fau
         };
         let path = AbsPath::lexical(&change.path);
         let rule = rules.approves(happened, &path).map(ToString::to_string);
-        let Some(rule) = rule.filter(|_| change.conflict.is_none() && warnings::of(change, cx).is_empty()) else {
+        let Some(rule) = rule.filter(|_| change.conflict.is_none() && warnings::of(change, cx).is_empty())
+        else {
             return Ok(None);
         };
         if !named.contains(&rule) {

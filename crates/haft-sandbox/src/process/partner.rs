@@ -125,7 +125,8 @@ impl Partner {
             env: start.env.clone(),
             input: Vec::new(),
             reports_dir: false,
-            record: None, view: None,
+            record: None,
+            view: None,
         };
         let (mut running, input) = slot.talk(task).await?;
         let Some(output) = running.take_output() else {

@@ -75,7 +75,8 @@ impl Mounts {
 
     pub(super) fn build(&self, frame: Build) -> Build {
         let bytes = |path: &PathBuf| path.as_os_str().as_bytes().to_vec();
-        let layers = self.layers.iter().flat_map(|Layer { root, upper, work }| [root, upper, work].map(bytes));
+        let layers =
+            self.layers.iter().flat_map(|Layer { root, upper, work }| [root, upper, work].map(bytes));
         let layers: Vec<Vec<u8>> = layers.collect();
         frame.list(layers.into_iter()).list(self.shared.iter().map(bytes))
     }
@@ -150,7 +151,8 @@ const BUILD_NAMES: [&str; 12] = [
 
 /// The build folders in the roots, in the directory that the command starts in, and in those between.
 fn shared_folders(options: &Options) -> Vec<PathBuf> {
-    let between = options.dir.ancestors().filter(|dir| options.roots.iter().any(|root| dir.starts_with(root)));
+    let between =
+        options.dir.ancestors().filter(|dir| options.roots.iter().any(|root| dir.starts_with(root)));
     let mut dirs: Vec<&Path> = options.roots.iter().map(PathBuf::as_path).chain(between).collect();
     dirs.sort_unstable();
     dirs.dedup();

@@ -100,7 +100,8 @@ pub async fn filter(
         env: env.map(|(name, value)| (name.into(), value.into())).into(),
         input,
         reports_dir: false,
-        record: None, view: None,
+        record: None,
+        view: None,
     };
     let mut running = slot.run(task).await?;
     let (mut output, mut error) = (Vec::new(), Vec::new());

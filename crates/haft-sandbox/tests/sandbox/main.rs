@@ -36,7 +36,9 @@ fn main() {
     if let Some(mark) = std::env::args().nth(1).and_then(|arg| arg.strip_prefix(HOLD).map(str::to_owned)) {
         return hold(&mark);
     }
-    if let Some(base) = std::env::args().nth(1).and_then(|arg| arg.strip_prefix(trial::COMMIT).map(str::to_owned)) {
+    if let Some(base) =
+        std::env::args().nth(1).and_then(|arg| arg.strip_prefix(trial::COMMIT).map(str::to_owned))
+    {
         return trial::commit_at(&base);
     }
     if std::env::args().nth(1).is_some_and(|arg| arg == ONCE) {
@@ -54,9 +56,15 @@ fn main() {
         session::TESTS,
     ]
     .concat();
-    let view_tests =
-        [trial::VIEW_TESTS, session::VIEW_TESTS, files::VIEW_TESTS, guarded::VIEW_TESTS, closed::VIEW_TESTS, rights::VIEW_TESTS]
-            .concat();
+    let view_tests = [
+        trial::VIEW_TESTS,
+        session::VIEW_TESTS,
+        files::VIEW_TESTS,
+        guarded::VIEW_TESTS,
+        closed::VIEW_TESTS,
+        rights::VIEW_TESTS,
+    ]
+    .concat();
     let mut trials = Vec::new();
     for layers in [Layers::All, Layers::Few] {
         let view_tests = if layers == Layers::All { view_tests.as_slice() } else { &[] };
@@ -202,7 +210,8 @@ impl Rig {
             env: env.chain([home]).collect(),
             input: Vec::new(),
             reports_dir: true,
-            record: None, view: None,
+            record: None,
+            view: None,
         }
     }
 

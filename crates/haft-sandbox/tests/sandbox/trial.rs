@@ -178,13 +178,28 @@ fn every_kind_of_change_is_listed_and_committed(rig: &Rig) {
     assert_eq!(
         summary,
         [
-            "Deleted one", "Deleted dir", "Deleted gone", "Deleted moved", "Attributes mode", "Changed changed",
-            "Changed link", "Changed sed", "Created two", "Created empty", "Created f", "Created l", "Created new",
-            "Created renamed", "Touched touched",
+            "Deleted one",
+            "Deleted dir",
+            "Deleted gone",
+            "Deleted moved",
+            "Attributes mode",
+            "Changed changed",
+            "Changed link",
+            "Changed sed",
+            "Created two",
+            "Created empty",
+            "Created f",
+            "Created l",
+            "Created new",
+            "Created renamed",
+            "Touched touched",
         ]
     );
     let find = |name: &str| tried.listing.changes.iter().find(|change| change.path.ends_with(name)).unwrap();
-    assert_eq!((find("dir").files, find("renamed").moved_from.clone()), (2, Some(rig.path("ws").join("moved"))));
+    assert_eq!(
+        (find("dir").files, find("renamed").moved_from.clone()),
+        (2, Some(rig.path("ws").join("moved")))
+    );
     assert_eq!(find("link").target.as_deref(), Some("b".as_ref()));
     let committed = tried.commit().unwrap();
     let after = tree(&rig.path("ws"));
@@ -204,10 +219,16 @@ fn what_is_not_chosen_is_not_committed(rig: &Rig) {
     for name in ["a", "b", "c"] {
         write(rig, name, "old");
     }
-    let tried = tried(rig, "rm a; echo new > b; echo new > c; mkdir -p n/m n/x; echo 1 > n/m/1; echo 2 > n/m/2; echo 3 > n/x/3");
+    let tried = tried(
+        rig,
+        "rm a; echo new > b; echo new > c; mkdir -p n/m n/x; echo 1 > n/m/1; echo 2 > n/m/2; echo 3 > n/x/3",
+    );
     tried.choose(|path| path.ends_with("c") || path.ends_with("n/m/2")).unwrap();
     let ws = rig.path("ws");
-    assert_eq!(["a", "b", "c"].map(|name| fs::read_to_string(ws.join(name)).unwrap()), ["old", "old", "new\n"]);
+    assert_eq!(
+        ["a", "b", "c"].map(|name| fs::read_to_string(ws.join(name)).unwrap()),
+        ["old", "old", "new\n"]
+    );
     assert_eq!(fs::read_to_string(ws.join("n/m/2")).unwrap(), "2\n");
     assert!(!ws.join("n/m/1").exists() && !ws.join("n/x").exists());
 }
@@ -252,21 +273,27 @@ fn nothing_of_the_overlay_is_left_in_files(rig: &Rig) {
     for name in ["a", "b", "d/1"] {
         write(rig, name, name);
     }
-    let script = "echo x >> a; mv b c; rm -r d; mkdir d; echo 2 > d/2; mkdir n; mv d/2 n/2; mv a n/a; cp n/a a";
+    let script =
+        "echo x >> a; mv b c; rm -r d; mkdir d; echo 2 > d/2; mkdir n; mv d/2 n/2; mv a n/a; cp n/a a";
     tried(rig, script).commit().unwrap();
     assert_eq!(overlay_attributes(&rig.path("ws")), Vec::<PathBuf>::new());
     if !require(Need::Python) {
         return;
     }
     write(rig, "own", "own");
-    let set = "import os; os.setxattr('own', 'user.overlay.mine', b'1'); os.setxattr('own', 'user.plain', b'2')";
+    let set =
+        "import os; os.setxattr('own', 'user.overlay.mine', b'1'); os.setxattr('own', 'user.plain', b'2')";
     let tried = tried(rig, &format!("python3 -c \"{set}\""));
     assert_eq!(tried.summary(), ["Attributes own"]);
     tried.commit().unwrap();
     let mut value = [0; 8];
     let own = rig.path("ws").join("own");
     assert_eq!(rustix::fs::getxattr(&own, "user.plain", &mut value).unwrap(), 1);
-    assert_eq!(rustix::fs::getxattr(&own, "user.overlay.mine", &mut value).unwrap(), 1, "its own, under its own name");
+    assert_eq!(
+        rustix::fs::getxattr(&own, "user.overlay.mine", &mut value).unwrap(),
+        1,
+        "its own, under its own name"
+    );
 }
 
 fn kinds_that_replace_each_other(rig: &Rig) {
@@ -328,7 +355,11 @@ fn build_folders_are_shared(rig: &Rig) {
     let tried = tried(rig, "echo built > target/out; echo y > src/main");
     assert_eq!(tried.summary(), ["Changed main"]);
     assert_eq!(tried.listing.shared, [rig.path("ws").join("target")]);
-    assert_eq!(fs::read_to_string(rig.path("ws").join("target/out")).unwrap(), "built\n", "it counts at once");
+    assert_eq!(
+        fs::read_to_string(rig.path("ws").join("target/out")).unwrap(),
+        "built\n",
+        "it counts at once"
+    );
 }
 
 fn changes_of_others_are_conflicts(rig: &Rig) {
@@ -431,7 +462,8 @@ fn odd_names_and_long_paths(rig: &Rig) {
     let tried = tried(rig, &format!("python3 - <<'END'\n{script}END"));
     assert_eq!(tried.listing.changes.len(), 4);
     tried.commit().unwrap();
-    let names: Vec<_> = fs::read_dir(rig.path("ws")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        fs::read_dir(rig.path("ws")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.iter().any(|name| name.as_bytes() == b"not \xff utf-8"), "{names:?}");
     assert!(names.iter().any(|name| name.len() == 255), "{names:?}");
     let deep = rig.bash("for n in $(seq 30); do cd d*; done; cat deep");
@@ -477,9 +509,11 @@ fn a_database_is_tried(rig: &Rig) {
                 c.execute('create table t (n)'); c.execute('insert into t values (1)'); c.commit()";
     assert!(rig.bash(&format!("python3 -c \"{make}\"")).succeeded());
     settle();
-    let insert = "import sqlite3; c = sqlite3.connect('db'); c.execute('insert into t values (2)'); c.commit()";
+    let insert =
+        "import sqlite3; c = sqlite3.connect('db'); c.execute('insert into t values (2)'); c.commit()";
     let tried = tried(rig, &format!("python3 -c \"{insert}\""));
-    let count = "import sqlite3; print(sqlite3.connect('db').execute('select count(*) from t').fetchone()[0])";
+    let count =
+        "import sqlite3; print(sqlite3.connect('db').execute('select count(*) from t').fetchone()[0])";
     assert_eq!(rig.bash(&format!("python3 -c \"{count}\"")).out, "1\n");
     // The reader above opened the database, which is no change of its content.
     match tried.commit() {
@@ -567,7 +601,9 @@ fn killed_at_each_call_a_commit_is_whole_or_not_at_all(rig: &Rig) {
         tree(&other.path("ws"))
     };
     let mut seen = (0, 0);
-    for calls in ["renameat2", "rename", "unlinkat", "unlink", "mkdir", "fsync", "syncfs", "fchmodat", "utimensat"] {
+    for calls in
+        ["renameat2", "rename", "unlinkat", "unlink", "mkdir", "fsync", "syncfs", "fchmodat", "utimensat"]
+    {
         for when in 1..200 {
             let rig = Rig::new(rig.policy.layers).unwrap();
             everything(&rig);
@@ -582,7 +618,8 @@ fn killed_at_each_call_a_commit_is_whole_or_not_at_all(rig: &Rig) {
                 .unwrap();
             let output = String::from_utf8_lossy(&output.stdout).into_owned();
             let store = rig.path("").join("state/killed");
-            let recovered = if store.exists() { trial::recover(&store).unwrap() } else { Recovered::NotATrial };
+            let recovered =
+                if store.exists() { trial::recover(&store).unwrap() } else { Recovered::NotATrial };
             let now = tree(&rig.path("ws"));
             match recovered {
                 Recovered::Committed(_) => {
@@ -626,7 +663,10 @@ fn killed_in_the_view_nothing_is_left(rig: &Rig) {
 
 fn mounts_below_are_known_beforehand(rig: &Rig) {
     assert_eq!(obstacle(&[rig.path("ws")]), None);
-    assert!(matches!(obstacle(&[PathBuf::from("/")]), Some(Obstacle::MountBelow(_) | Obstacle::ForeignOwner(_))));
+    assert!(matches!(
+        obstacle(&[PathBuf::from("/")]),
+        Some(Obstacle::MountBelow(_) | Obstacle::ForeignOwner(_))
+    ));
 }
 
 fn a_full_disk_in_the_view_changes_nothing(rig: &Rig) {
@@ -644,7 +684,10 @@ fn many_files_are_committed(rig: &Rig) {
     let prepare = "mkdir d; for n in $(seq 2000); do echo $n > d/$n; done";
     assert!(rig.bash(prepare).succeeded());
     settle();
-    let tried = tried(rig, "for n in $(seq 2000); do echo new $n > d/$n; done; mkdir e; for n in $(seq 500); do echo $n > e/$n; done");
+    let tried = tried(
+        rig,
+        "for n in $(seq 2000); do echo new $n > d/$n; done; mkdir e; for n in $(seq 500); do echo $n > e/$n; done",
+    );
     assert_eq!(tried.listing.changes.len(), 2500);
     let committed = tried.commit().unwrap();
     assert_eq!(committed.effects.list.len(), 2001);

@@ -37,7 +37,8 @@ pub(super) struct Parts {
 impl Parts {
     pub(super) fn of(listing: &Listing, cx: &Context) -> Self {
         let mut groups: BTreeMap<(usize, PathBuf), Vec<usize>> = BTreeMap::new();
-        let single = listing.changes.iter().filter(|change| repository(&change.path).is_none()).count() <= MAX_SINGLE;
+        let single =
+            listing.changes.iter().filter(|change| repository(&change.path).is_none()).count() <= MAX_SINGLE;
         for (number, change) in listing.changes.iter().enumerate() {
             let key = match repository(&change.path) {
                 Some(git) => (usize::MAX, git.to_owned()),
@@ -115,7 +116,11 @@ fn summary(listing: &Listing, cx: &Context) -> String {
         let _ = writeln!(text, "never kept: {}, which commands must not change", shown(path, cx));
     }
     for path in &listing.shared {
-        let _ = writeln!(text, "written through: {}, a build folder; what changed there counts already", shown(path, cx));
+        let _ = writeln!(
+            text,
+            "written through: {}, a build folder; what changed there counts already",
+            shown(path, cx)
+        );
     }
     text
 }
@@ -159,7 +164,8 @@ fn diff(listing: &Listing, change: &Change, max: usize, cx: &Context) -> String 
         return String::new();
     }
     let name = shown(&change.path, cx);
-    let content = |side: Option<haft_sandbox::sandbox::trial::Side>, read: &dyn Fn() -> std::io::Result<Option<Vec<u8>>>| {
+    let content = |side: Option<haft_sandbox::sandbox::trial::Side>,
+                   read: &dyn Fn() -> std::io::Result<Option<Vec<u8>>>| {
         match side {
             None => Some((false, Vec::new())),
             Some(side) if side.is_file() => read().ok().flatten().map(|bytes| (true, bytes)),

@@ -48,7 +48,10 @@ pub(super) fn listed(files: &[FileChange], total: usize) -> String {
 /// Notes about guarded paths that the command made or changed.
 pub(super) fn refused(listing: &Listing, cx: &Context) -> Vec<String> {
     let note = |path: &std::path::PathBuf| {
-        format!("`{}` was not kept: by its name other programs would run something, so it is the user's", shown(path, cx))
+        format!(
+            "`{}` was not kept: by its name other programs would run something, so it is the user's",
+            shown(path, cx)
+        )
     };
     listing.refused.iter().map(note).collect()
 }

@@ -62,7 +62,8 @@ pub(super) fn of(change: &Change, cx: &Context) -> Vec<String> {
     if let Some(target) = &change.target {
         let target = Path::new(target);
         let folder = change.path.parent().unwrap_or(&change.path);
-        let is_inside = folders.iter().any(|folder_| lexical(&folder.join(target)).starts_with(&folder_.path));
+        let is_inside =
+            folders.iter().any(|folder_| lexical(&folder.join(target)).starts_with(&folder_.path));
         if !is_inside {
             found.push(format!("the link leads out of the workspace, to `{}`", target.display()));
         }
@@ -78,7 +79,9 @@ pub(super) fn of(change: &Change, cx: &Context) -> Vec<String> {
             found.push("it runs with its owner's rights".to_owned());
         }
     }
-    if change.kind == ChangeKind::Changed && change.before.is_some_and(|before| before.is_file() && before.links > 1) {
+    if change.kind == ChangeKind::Changed
+        && change.before.is_some_and(|before| before.is_file() && before.links > 1)
+    {
         found.push("it has other hard links, which keep the old content".to_owned());
     }
     found

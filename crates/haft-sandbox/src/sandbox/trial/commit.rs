@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::fs;
 
 use rustix::fs::AtFlags;
 
@@ -146,12 +146,14 @@ pub(super) fn commit(
     let before: BTreeMap<(usize, &Path), &Change> =
         chosen.iter().map(|change| ((change.layer, change.below.as_path()), *change)).collect();
     for (number, step) in steps.iter().enumerate() {
-        let path = || place.layers.get(step.layer).map_or(PathBuf::new(), |layer| layer.root.join(&step.below));
+        let path =
+            || place.layers.get(step.layer).map_or(PathBuf::new(), |layer| layer.root.join(&step.below));
         guards::made_by_haft(&path());
-        let made = step.apply(&mut trees).and_then(|()| match before.get(&(step.layer, step.below.as_path())) {
-            Some(change) => is_expected(step, change, &mut trees),
-            None => Ok(true),
-        });
+        let made =
+            step.apply(&mut trees).and_then(|()| match before.get(&(step.layer, step.below.as_path())) {
+                Some(change) => is_expected(step, change, &mut trees),
+                None => Ok(true),
+            });
         let error = match made {
             Ok(true) => continue,
             Ok(false) => CommitError::Conflicts(vec![(path(), "it was changed meanwhile")]),
@@ -283,7 +285,10 @@ fn planned(chosen: &[&Change], listing: &Listing, trees: &mut Trees) -> io::Resu
     }
     for ((layer, top), kept) in tops {
         let (_, upper) = trees.at(layer)?;
-        let all = listing.changes.iter().filter(|change| change.layer == layer && change.top.as_deref() == Some(top));
+        let all = listing
+            .changes
+            .iter()
+            .filter(|change| change.layer == layer && change.top.as_deref() == Some(top));
         let has_refused = listing.refused.iter().any(|path| {
             listing.layers.get(layer).is_some_and(|layer| path.starts_with(layer.root.join(top)))
         });
@@ -368,14 +373,16 @@ fn restore_modes(steps: &[Step], listing: &Listing, trees: &mut Trees) -> io::Re
 
 /// Whether what a step took out of the workspace is what was listed.
 fn is_expected(step: &Step, change: &Change, trees: &mut Trees) -> io::Result<bool> {
-    let Some(before) = change.before.filter(|_| matches!(step.kind, StepKind::Exchange | StepKind::Delete)) else {
+    let Some(before) = change.before.filter(|_| matches!(step.kind, StepKind::Exchange | StepKind::Delete))
+    else {
         return Ok(true);
     };
     let (_, upper) = trees.at(step.layer)?;
     let (dir, name) = upper.parent(&step.below)?;
     let found = entry::side(dir, name)?;
     Ok(found.is_some_and(|found| {
-        (found.id, found.mode, found.size, found.modified) == (before.id, before.mode, before.size, before.modified)
+        (found.id, found.mode, found.size, found.modified)
+            == (before.id, before.mode, before.size, before.modified)
     }))
 }
 

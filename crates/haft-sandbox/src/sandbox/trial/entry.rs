@@ -184,7 +184,9 @@ pub(super) fn set_attributes(dir: BorrowedFd<'_>, name: &OsStr, wanted: &Attribu
     let path = by_handle(dir, name);
     if found.kind != FileType::Symlink {
         let current = xattrs(dir, name)?;
-        for (name, _) in current.iter().filter(|(name, _)| !wanted.xattrs.iter().any(|(other, _)| other == name)) {
+        for (name, _) in
+            current.iter().filter(|(name, _)| !wanted.xattrs.iter().any(|(other, _)| other == name))
+        {
             rustix::fs::lremovexattr(&path, name.as_os_str())?;
         }
         for (name, value) in wanted.xattrs.iter().filter(|wanted| !current.contains(wanted)) {

@@ -155,7 +155,8 @@ pub(super) fn list(place: &Place, guarded: &[PathBuf], shared: &[PathBuf]) -> io
     for (number, layer) in place.layers.iter().enumerate() {
         let guarded = &disarmed(layer, guarded);
         let (upper, lower) = (entry::open_root(&layer.upper)?, entry::open_root(&layer.root)?);
-        let mut walk = Walk { listing: &mut listing, layer: number, root: &layer.root, since: place.since, guarded };
+        let mut walk =
+            Walk { listing: &mut listing, layer: number, root: &layer.root, since: place.since, guarded };
         walk.directory(&upper, &lower, Path::new(""), Cover::Merged)?;
     }
     listing.changes.sort_by(|one, other| (one.kind, &one.path).cmp(&(other.kind, &other.path)));
@@ -259,7 +260,9 @@ impl Walk<'_> {
                 Ok(())
             }
             (Some(before), after) => {
-                let Some(kind) = self.compared(upper, lower, name, &below, before, after)? else { return Ok(()) };
+                let Some(kind) = self.compared(upper, lower, name, &below, before, after)? else {
+                    return Ok(());
+                };
                 let files = if before.is_dir() { self.count(lower, name)? } else { (0, None) };
                 if after.is_dir() {
                     drop(self.open_upper(upper, name, &below, after)?);
@@ -302,7 +305,11 @@ impl Walk<'_> {
 
     fn deleted(&mut self, lower: &OwnedFd, name: &OsStr, below: PathBuf, before: Side) -> io::Result<()> {
         let path = self.root.join(&below);
-        if self.guarded.iter().any(|guarded| path.starts_with(guarded) || guarded.starts_with(&path) && guarded.exists()) {
+        if self
+            .guarded
+            .iter()
+            .any(|guarded| path.starts_with(guarded) || guarded.starts_with(&path) && guarded.exists())
+        {
             self.listing.refused.push(path);
             return Ok(());
         }
@@ -362,11 +369,19 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn new_directory(&mut self, upper: BorrowedFd<'_>, name: &OsStr, below: PathBuf, after: Side) -> io::Result<()> {
+    fn new_directory(
+        &mut self,
+        upper: BorrowedFd<'_>,
+        name: &OsStr,
+        below: PathBuf,
+        after: Side,
+    ) -> io::Result<()> {
         let dir = self.open_upper(upper, name, &below, after)?;
         let mut is_empty = true;
         for name in entry::names(&dir)? {
-            let Some(found) = entry::side(&dir, &name)?.filter(|found| !found.is_whiteout()) else { continue };
+            let Some(found) = entry::side(&dir, &name)?.filter(|found| !found.is_whiteout()) else {
+                continue;
+            };
             is_empty = false;
             let inner = below.join(&name);
             if self.is_guarded(&inner) {
@@ -396,7 +411,13 @@ impl Walk<'_> {
     }
 
     /// Opens a directory of an upper layer, and gives its owner the rights to do so.
-    fn open_upper(&mut self, dir: BorrowedFd<'_>, name: &OsStr, below: &Path, side: Side) -> io::Result<OwnedFd> {
+    fn open_upper(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &OsStr,
+        below: &Path,
+        side: Side,
+    ) -> io::Result<OwnedFd> {
         if side.mode & 0o700 != 0o700 {
             entry::set_mode(dir, name, side.mode | 0o700)?;
             self.listing.opened.push((self.layer, below.to_owned(), side.mode));
@@ -427,7 +448,8 @@ impl Walk<'_> {
         }
         let is_link = before.is_link();
         let has_same_rights = before.owner == after.owner && (is_link || before.mode == after.mode);
-        if !has_same_rights || !is_link && entry::xattrs(upper, name)? != entry::xattrs(lower.as_fd(), name)? {
+        if !has_same_rights || !is_link && entry::xattrs(upper, name)? != entry::xattrs(lower.as_fd(), name)?
+        {
             return Ok(Some(ChangeKind::Attributes));
         }
         Ok((before.modified != after.modified && !is_link).then_some(ChangeKind::Touched))
@@ -481,7 +503,10 @@ fn same_bytes(mut one: std::fs::File, mut other: std::fs::File) -> io::Result<bo
 /// Notes which new files have the content and time of a deleted one: they were renamed.
 fn pair_moves(listing: &mut Listing) {
     let is_paired = |side: &Side| side.is_file() && (1..=MAX_PAIRED).contains(&side.size);
-    let deleted: Vec<(usize, Side)> = listing.changes.iter().enumerate()
+    let deleted: Vec<(usize, Side)> = listing
+        .changes
+        .iter()
+        .enumerate()
         .filter(|(_, change)| change.kind == ChangeKind::Deleted)
         .filter_map(|(number, change)| Some((number, change.before.filter(is_paired)?)))
         .collect();
@@ -491,7 +516,8 @@ fn pair_moves(listing: &mut Listing) {
     let mut pairs = Vec::new();
     let mut taken = vec![false; listing.changes.len()];
     for (number, change) in listing.changes.iter().enumerate() {
-        let Some(after) = change.after.filter(|after| change.kind == ChangeKind::Created && is_paired(after)) else {
+        let Some(after) = change.after.filter(|after| change.kind == ChangeKind::Created && is_paired(after))
+        else {
             continue;
         };
         let origin = deleted.iter().find(|(origin, before)| {

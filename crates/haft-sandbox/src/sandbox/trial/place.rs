@@ -79,8 +79,13 @@ impl Place {
             layers.push(Layer { root: root.clone(), upper, work });
         }
         let since = marker(store)?;
-        let mut place =
-            Self { store: store.to_owned(), layers, since, is_handed_over: AtomicBool::new(false), _lock: lock };
+        let mut place = Self {
+            store: store.to_owned(),
+            layers,
+            since,
+            is_handed_over: AtomicBool::new(false),
+            _lock: lock,
+        };
         // Described before it is made: whatever is left behind can be found.
         place.describe()?;
         for layer in &mut place.layers {

@@ -36,7 +36,8 @@ pub fn obstacle(roots: &[PathBuf]) -> Option<Obstacle> {
 
 fn mount_below(roots: &[PathBuf]) -> Option<PathBuf> {
     let mounts = fs::read("/proc/self/mountinfo").ok()?;
-    let points = mounts.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
+    let points =
+        mounts.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
     let mut points = points.map(unescaped);
     points.find(|point| roots.iter().any(|root| is_below(point, root)))
 }
@@ -50,7 +51,8 @@ fn unescaped(text: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits =
+            after.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
         match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
             Some(byte) => {
                 bytes.push(byte);

@@ -89,7 +89,13 @@ impl Trees {
 }
 
 impl Step {
-    pub(super) fn new(layer: usize, below: PathBuf, kind: StepKind, upper: Option<Side>, lower: Option<Side>) -> Self {
+    pub(super) fn new(
+        layer: usize,
+        below: PathBuf,
+        kind: StepKind,
+        upper: Option<Side>,
+        lower: Option<Side>,
+    ) -> Self {
         let id = |side: Option<Side>| side.map_or((0, 0), |side| side.id);
         Self { layer, below, kind, upper: id(upper), lower: id(lower) }
     }
@@ -201,11 +207,13 @@ impl Step {
         let lower = (parts.number()?, parts.number()?);
         let mut attributes = || -> io::Result<Attributes> {
             let seconds = parts.number()?.cast_signed();
-            let mut number =
-                || -> io::Result<u32> { Ok(u32::try_from(parts.number()?).map_err(|_| io::ErrorKind::InvalidData)?) };
+            let mut number = || -> io::Result<u32> {
+                Ok(u32::try_from(parts.number()?).map_err(|_| io::ErrorKind::InvalidData)?)
+            };
             let (mode, uid, gid, nanoseconds) = (number()?, number()?, number()?, number()?);
             let xattrs = parts.list()?;
-            let xattrs = xattrs.chunks_exact(2).map(|pair| (OsStr::from_bytes(&pair[0]).to_owned(), pair[1].clone()));
+            let xattrs =
+                xattrs.chunks_exact(2).map(|pair| (OsStr::from_bytes(&pair[0]).to_owned(), pair[1].clone()));
             Ok(Attributes { mode, uid, gid, modified: (seconds, nanoseconds), xattrs: xattrs.collect() })
         };
         let kind = match &*name {
@@ -244,7 +252,8 @@ fn renamed(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &OsStr, flags: Rename
     }
     let mut opened = Vec::new();
     for dir in [from, to] {
-        if let Some(found) = entry::side(dir, name)?.filter(|found| found.is_dir() && found.mode & 0o200 == 0) {
+        if let Some(found) = entry::side(dir, name)?.filter(|found| found.is_dir() && found.mode & 0o200 == 0)
+        {
             entry::set_mode(dir, name, found.mode | 0o700)?;
             opened.push(found);
         }

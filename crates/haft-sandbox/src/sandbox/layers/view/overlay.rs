@@ -6,8 +6,8 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount,
-    fsopen,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string,
+    fsmount, fsopen,
 };
 
 use super::super::super::trial::Layer;
@@ -16,7 +16,10 @@ use super::super::super::trial::Layer;
 pub(super) fn mount(layer: &Layer) -> io::Result<OwnedFd> {
     let failed = |error: rustix::io::Errno| {
         let root = layer.root.display();
-        io::Error::new(io::Error::from(error).kind(), format!("a trial view of `{root}` cannot be made: {error}"))
+        io::Error::new(
+            io::Error::from(error).kind(),
+            format!("a trial view of `{root}` cannot be made: {error}"),
+        )
     };
     let fs = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).map_err(failed)?;
     for (option, path) in [("lowerdir", &layer.root), ("upperdir", &layer.upper), ("workdir", &layer.work)] {

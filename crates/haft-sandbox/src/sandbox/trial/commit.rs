@@ -1,8 +1,8 @@
 //! Committing what was approved of a trial, and recovering a commit of a process that died. A record of all steps is on disk
 //! before the first is made, so that the next process can finish them; a commit that fails is taken back the same way.
 
-use std::collections::{BTreeMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -281,7 +281,12 @@ fn planned(chosen: &[&Change], listing: &Listing, trees: &mut Trees) -> io::Resu
             let (dir, name) = upper.parent(below)?;
             cleaned(dir, name)?;
         }
-        steps.push(Step::new(*layer, below.clone(), kind, *after, *before));
+        let mut step = Step::new(*layer, below.clone(), kind, *after, *before);
+        if let Some(before) = before.filter(|_| matches!(step.kind, StepKind::Exchange | StepKind::Delete)) {
+            let (dir, name) = lower.parent(below)?;
+            modes_of(dir, name, &before, PathBuf::new(), &mut step.modes)?;
+        }
+        steps.push(step);
     }
     for ((layer, top), kept) in tops {
         let (_, upper) = trees.at(layer)?;
@@ -308,6 +313,30 @@ fn planned(chosen: &[&Change], listing: &Listing, trees: &mut Trees) -> io::Resu
     });
     trees.forget();
     Ok(steps)
+}
+
+/// The modes of an entry of the workspace and of all below it.
+fn modes_of(
+    dir: BorrowedFd<'_>,
+    name: &OsStr,
+    side: &Side,
+    below: PathBuf,
+    modes: &mut Vec<(PathBuf, u32)>,
+) -> io::Result<()> {
+    modes.push((below.clone(), side.mode));
+    if !side.is_dir() {
+        return Ok(());
+    }
+    let inner = match entry::open_dir(dir, name) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+        inner => inner?,
+    };
+    for name in entry::names(&inner)? {
+        if let Some(side) = entry::side(&inner, &name)? {
+            modes_of(inner.as_fd(), &name, &side, below.join(&name), modes)?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes everything of a new directory but what is kept. Returns whether something is left.
@@ -408,7 +437,7 @@ fn effects(steps: &[Step], layers: &[Layer], trees: &mut Trees) -> Effects {
         let Some(layer) = layers.get(step.layer) else { continue };
         let path = layer.root.join(&step.below);
         let after = || New::At { path: path.clone(), except: Vec::new() };
-        let mut old = || old(&layer.upper, &step.below, trees, step.layer);
+        let mut old = || old(&layer.upper, step, trees);
         let effect = match &step.kind {
             StepKind::Create => Ok(Effect::Set { path: path.clone(), before: Old::Missing, after: after() }),
             StepKind::Exchange => {
@@ -459,52 +488,53 @@ fn attributes_effect(
 }
 
 /// The old side of a path, which an upper layer has now.
-fn old(upper: &Path, below: &Path, trees: &mut Trees, layer: usize) -> io::Result<Old> {
-    let (_, beneath) = trees.at(layer)?;
-    let (dir, name) = beneath.parent(below)?;
-    let Some(side) = entry::side(dir, name)? else { return Err(io::ErrorKind::NotFound.into()) };
-    if !side.is_dir() {
-        return old_entry(dir, name, &side, upper.join(below));
-    }
+fn old(upper: &Path, step: &Step, trees: &mut Trees) -> io::Result<Old> {
+    let (_, beneath) = trees.at(step.layer)?;
+    let (dir, name) = beneath.parent(&step.below)?;
+    let modes: HashMap<&Path, u32> =
+        step.modes.iter().map(|(below, mode)| (below.as_path(), *mode)).collect();
     let mut entries = Vec::new();
-    old_tree(dir, name, &side, (upper.join(below), PathBuf::new()), &mut entries)?;
-    Ok(Old::Tree(entries))
-}
-
-fn old_entry(dir: BorrowedFd<'_>, name: &OsStr, side: &Side, kept: PathBuf) -> io::Result<Old> {
-    let attributes = entry::attributes(dir, name, side);
-    match side {
-        side if side.is_file() => {
-            Ok(Old::File { content: OldContent::Kept(kept), size: side.size, attributes, linked: None })
+    old_tree(dir, name, (upper.join(&step.below), PathBuf::new()), &modes, &mut entries)?;
+    match entries.pop() {
+        None => Err(io::Error::other("it was a special file")),
+        Some((_, only)) if entries.is_empty() && !matches!(only, Old::Directory { .. }) => Ok(only),
+        Some(last) => {
+            entries.push(last);
+            Ok(Old::Tree(entries))
         }
-        side if side.is_link() => Ok(Old::Link { target: entry::link_target(dir, name)?, attributes }),
-        _ => Err(io::Error::other("it was a special file")),
     }
 }
 
 fn old_tree(
     dir: BorrowedFd<'_>,
     name: &OsStr,
-    side: &Side,
     (kept, below): (PathBuf, PathBuf),
+    modes: &HashMap<&Path, u32>,
     entries: &mut Vec<(PathBuf, Old)>,
 ) -> io::Result<()> {
-    entries.push((below.clone(), Old::Directory { attributes: entry::attributes(dir, name, side) }));
-    // It is kept for undo alone, and its mode is recorded.
+    let Some(side) = entry::side(dir, name)? else { return Err(io::ErrorKind::NotFound.into()) };
+    let mut attributes = entry::attributes(dir, name, &side);
+    attributes.mode = modes.get(below.as_path()).copied().unwrap_or(attributes.mode);
+    let old = match &side {
+        side if side.is_file() => {
+            Old::File { content: OldContent::Kept(kept.clone()), size: side.size, attributes, linked: None }
+        }
+        side if side.is_link() => Old::Link { target: entry::link_target(dir, name)?, attributes },
+        side if side.is_dir() => Old::Directory { attributes },
+        // Special files are not kept.
+        _ => return Ok(()),
+    };
+    entries.push((below.clone(), old));
+    if !side.is_dir() {
+        return Ok(());
+    }
+    // It is kept for undo alone.
     if side.mode & 0o700 != 0o700 {
         entry::set_mode(dir, name, side.mode | 0o700)?;
     }
     let inner = entry::open_dir(dir, name)?;
-    let mut names: Vec<OsString> = entry::names(&inner)?;
-    names.sort_unstable();
-    for name in names {
-        let Some(side) = entry::side(&inner, &name)? else { continue };
-        let place = (kept.join(&name), below.join(&name));
-        if side.is_dir() {
-            old_tree(inner.as_fd(), &name, &side, place, entries)?;
-        } else if let Ok(old) = old_entry(inner.as_fd(), &name, &side, place.0) {
-            entries.push((place.1, old));
-        }
+    for name in entry::names(&inner)? {
+        old_tree(inner.as_fd(), &name, (kept.join(&name), below.join(&name)), modes, entries)?;
     }
     Ok(())
 }

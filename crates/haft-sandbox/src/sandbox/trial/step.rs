@@ -29,6 +29,8 @@ pub(super) struct Step {
     upper: Id,
     /// The entry of the workspace before the step.
     lower: Id,
+    /// The modes of what the workspace loses, by relative path: keeping it may change them, and a later process has to know.
+    pub(super) modes: Vec<(PathBuf, u32)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +99,7 @@ impl Step {
         lower: Option<Side>,
     ) -> Self {
         let id = |side: Option<Side>| side.map_or((0, 0), |side| side.id);
-        Self { layer, below, kind, upper: id(upper), lower: id(lower) }
+        Self { layer, below, kind, upper: id(upper), lower: id(lower), modes: Vec::new() }
     }
 
     pub(super) fn position(&self, trees: &mut Trees) -> io::Result<Position> {
@@ -192,7 +194,11 @@ impl Step {
         };
         let numbers = [self.layer as u64, self.upper.0, self.upper.1, self.lower.0, self.lower.1];
         let frame = frame.bytes(name).bytes(self.below.as_os_str().as_bytes());
-        let frame = numbers.into_iter().fold(frame, Build::number);
+        let frame = numbers.into_iter().fold(frame, Build::number).number(self.modes.len() as u64);
+        let mode = |frame: Build, (below, mode): &(PathBuf, u32)| {
+            frame.bytes(below.as_os_str().as_bytes()).number((*mode).into())
+        };
+        let frame = self.modes.iter().fold(frame, mode);
         match &self.kind {
             StepKind::Attributes { before, after } => attributes(attributes(frame, before), after),
             _ => frame,
@@ -205,6 +211,11 @@ impl Step {
         let layer = usize::try_from(parts.number()?).map_err(|_| io::ErrorKind::InvalidData)?;
         let upper = (parts.number()?, parts.number()?);
         let lower = (parts.number()?, parts.number()?);
+        let mut modes = Vec::new();
+        for _ in 0..parts.number()? {
+            let below = OsString::from_vec(parts.bytes()?).into();
+            modes.push((below, u32::try_from(parts.number()?).map_err(|_| io::ErrorKind::InvalidData)?));
+        }
         let mut attributes = || -> io::Result<Attributes> {
             let seconds = parts.number()?.cast_signed();
             let mut number = || -> io::Result<u32> {
@@ -223,7 +234,7 @@ impl Step {
             b"attributes" => StepKind::Attributes { before: attributes()?, after: attributes()? },
             _ => return Err(io::ErrorKind::InvalidData.into()),
         };
-        Ok(Self { layer, below, kind, upper, lower })
+        Ok(Self { layer, below, kind, upper, lower, modes })
     }
 }
 

@@ -111,8 +111,8 @@ impl Journal {
         let done = format!("{}{DONE}", command.recording);
         if self.recordings().has(command.recording)? {
             self.recordings().rename(command.recording, &done)?;
+            self.recordings().folder(&done).remove_all_later()?;
         }
-        self.recordings().folder(&done).remove_all()?;
         Ok(recorded)
     }
 

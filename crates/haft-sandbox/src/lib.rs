@@ -8,6 +8,7 @@ pub mod names;
 mod offload;
 mod path;
 pub mod process;
+mod removal;
 pub mod sandbox;
 pub mod secrets;
 mod stat;

@@ -241,6 +241,14 @@ impl Store {
         remove_tree(&self.dir).map_err(|error| with_path(&self.dir, error))
     }
 
+    /// Removes the folder with all that is in it on a background thread. A process that ends before that leaves it.
+    pub fn remove_all_later(&self) -> io::Result<()> {
+        self.require_valid()?;
+        let dir = self.dir.clone();
+        crate::removal::remove_later(move || drop(remove_tree(&dir)));
+        Ok(())
+    }
+
     /// Syncs a file.
     pub fn sync(&self, name: &str) -> io::Result<()> {
         let path = self.checked(name)?;

@@ -78,6 +78,7 @@ fn commit(base: &Path, workspace: &Workspace, journal: &Journal) -> Recorded {
 }
 
 fn require_clean(base: &Path) {
+    haft_sandbox::sandbox::settle(std::time::Duration::from_secs(10));
     let left: Vec<_> = fs::read_dir(base.join("state/recordings")).into_iter().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
     assert!(leftovers(&base.join("ws")).is_empty());

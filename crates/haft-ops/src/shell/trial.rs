@@ -132,7 +132,7 @@ impl Shell {
             Decided::Some(chosen) => chosen,
             Decided::Nothing(why) => {
                 // What was written to shared build folders stays; everything else goes with the trial.
-                blocking(move || Ok(drop(trial))).await?;
+                drop(trial);
                 whole.notes.push(shown::not_kept(&why, &files, total));
                 whole.trial = Some(TrialResult { kept: KeptChanges::None, files, total });
                 return Ok(self.conclude(whole, cx).await);

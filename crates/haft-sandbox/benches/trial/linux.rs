@@ -88,16 +88,8 @@ fn tried(runtime: &tokio::runtime::Runtime, session: &Sandbox, policy: &Policy, 
         is_build_folder: Arc::new(recorder::is_build_folder),
         guarded: Vec::new(),
     };
-    let t0 = Instant::now();
     let trial = Trial::new(&options).unwrap();
-    let t1 = Instant::now();
     let task = Task { view: Some(trial.mounts()), ..task(workspace) };
     runtime.block_on(run(session, policy, task));
-    let t2 = Instant::now();
     assert!(trial.list().unwrap().changes.is_empty());
-    let t3 = Instant::now();
-    drop(trial);
-    if std::env::var("PH").is_ok() {
-        println!("new {:?} run {:?} list {:?} drop {:?}", t1 - t0, t2 - t1, t3 - t2, t3.elapsed());
-    }
 }

@@ -9,7 +9,10 @@
 mod commit;
 mod entry;
 mod list;
+mod listing;
+mod old;
 mod place;
+mod plan;
 mod probe;
 mod step;
 
@@ -20,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use commit::{CommitError, Committed, Recovered, recover};
-pub use list::{Change, ChangeKind, Listing, Side};
+pub use listing::{Change, ChangeKind, Listing, Side};
 pub use place::release;
 pub use probe::{Obstacle, obstacle};
 

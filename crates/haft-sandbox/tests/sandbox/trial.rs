@@ -153,6 +153,7 @@ fn nothing_counts_until_it_is_committed(rig: &Rig) {
     assert_eq!(tried.summary(), ["Changed a", "Created b"]);
     assert_eq!(tree(&rig.path("ws")), before);
     drop(tried);
+    haft_sandbox::sandbox::settle(Duration::from_secs(10));
     assert_eq!(tree(&rig.path("ws")), before);
     assert!(is_empty(&rig.path("").join("state")), "nothing is left behind");
 }
@@ -326,7 +327,7 @@ fn directories_cannot_be_renamed(rig: &Rig) {
 fn guards_hold_in_the_view(rig: &Rig) {
     write(rig, ".git/hooks/pre-commit", "#!/bin/sh\n");
     let guarded = [".git/hooks", ".vscode"].map(|name| rig.path("ws").join(name)).to_vec();
-    let policy = Policy { guarded: guarded.clone(), ..rig.policy.clone() };
+    let policy = Policy { guarded, ..rig.policy.clone() };
     let script = "echo bad >> .git/hooks/pre-commit; mv .git gone; rm -rf .git; mkdir -p .vscode; echo 1 > .vscode/tasks.json; echo 2 > b";
     let tried = tried_with(rig, &policy, script);
     assert_eq!(tried.listing.refused, [rig.path("ws").join(".vscode")]);
@@ -363,7 +364,8 @@ fn build_folders_are_shared(rig: &Rig) {
 }
 
 fn changes_of_others_are_conflicts(rig: &Rig) {
-    let others: [(&str, fn(&Path)); 4] = [
+    type Interference = (&'static str, fn(&Path));
+    let others: [Interference; 4] = [
         ("rewritten", |path| fs::write(path, "theirs").unwrap()),
         ("deleted", |path| fs::remove_file(path).unwrap()),
         ("replaced by a directory", |path| {
@@ -577,6 +579,7 @@ pub(crate) const COMMIT: &str = "--commit=";
 /// Variable with the command, instead of the usual one.
 const SCRIPT: &str = "HAFT_TEST_SCRIPT";
 
+#[allow(clippy::print_stdout)] // the test that kills this process reads how far it came
 pub(crate) fn commit_at(base: &str) {
     let rig = Rig::existing(Path::new(base));
     let trial = Trial::new(&options(&rig, rig.path("").join("state/killed"))).unwrap();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RawMode, XattrFlags};
 use rustix::io::Errno;
 
-use super::list::Side;
+use super::listing::Side;
 use super::place::Time;
 use crate::change::Attributes;
 

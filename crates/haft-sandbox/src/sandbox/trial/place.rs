@@ -13,6 +13,7 @@ use std::{ffi::OsString, fs};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, StatxFlags};
 
 use super::super::wire::{Build, Frame, Parts};
+use crate::removal::remove_later;
 use crate::store::remove_tree;
 
 /// Name of the description in a trial's directory.
@@ -41,14 +42,19 @@ pub(super) struct Place {
     /// Whether the old sides of a commit are here, so that another owner removes it.
     pub(super) is_handed_over: AtomicBool,
     /// Locked while this process lives.
-    _lock: OwnedFd,
+    lock: Option<OwnedFd>,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         if !self.is_handed_over.load(Ordering::Acquire) {
-            // What is left is removed when the journal is opened next.
-            let _ = self.remove();
+            // Later, since it takes as long as a command. What is left then is removed when the journal is opened next.
+            let (store, layers) = (std::mem::take(&mut self.store), std::mem::take(&mut self.layers));
+            let lock = self.lock.take();
+            remove_later(move || {
+                let _ = remove(&store, &layers);
+                drop(lock);
+            });
         }
     }
 }
@@ -65,8 +71,7 @@ pub(super) enum Left {
 
 impl Place {
     pub(super) fn make(roots: &[PathBuf], store: &Path) -> io::Result<Self> {
-        private_dir(store)?;
-        let lock = lock(store)?.ok_or(io::ErrorKind::WouldBlock)?;
+        let lock = Some(locked(store)?);
         let id = store.file_name().unwrap_or_default();
         let mount = mount_of(store)?;
         let mut layers = Vec::with_capacity(roots.len());
@@ -78,16 +83,11 @@ impl Place {
             let (upper, work) = (base.join(format!("upper-{number}")), base.join(format!("work-{number}")));
             layers.push(Layer { root: root.clone(), upper, work });
         }
-        let since = marker(store)?;
-        let mut place = Self {
-            store: store.to_owned(),
-            layers,
-            since,
-            is_handed_over: AtomicBool::new(false),
-            _lock: lock,
-        };
+        let (description, since) = marked(store)?;
+        let is_handed_over = AtomicBool::new(false);
+        let mut place = Self { store: store.to_owned(), layers, since, is_handed_over, lock };
         // Described before it is made: whatever is left behind can be found.
-        place.describe()?;
+        place.describe(description)?;
         for layer in &mut place.layers {
             private_dir(&layer.work)?;
             private_dir(&layer.upper)?;
@@ -102,7 +102,7 @@ impl Place {
         Ok(place)
     }
 
-    fn describe(&self) -> io::Result<()> {
+    fn describe(&self, mut file: fs::File) -> io::Result<()> {
         let paths = |pick: fn(&Layer) -> &PathBuf| -> Vec<Vec<u8>> {
             self.layers.iter().map(|layer| pick(layer).as_os_str().as_bytes().to_vec()).collect()
         };
@@ -113,7 +113,7 @@ impl Place {
             .list(paths(|layer| &layer.upper).into_iter())
             .list(paths(|layer| &layer.work).into_iter())
             .frame();
-        fs::File::create_new(self.store.join(DESCRIPTION))?.write_all(&frame.encoded())
+        file.write_all(&frame.encoded())
     }
 
     /// Looks at a directory that a dead process may have left.
@@ -121,19 +121,18 @@ impl Place {
         let Some((since, layers)) = described(store)? else { return Ok(Left::NotATrial) };
         let Some(lock) = lock(store)? else { return Ok(Left::InUse) };
         let is_handed_over = AtomicBool::new(false);
-        Ok(Left::Behind(Self { store: store.to_owned(), layers, since, is_handed_over, _lock: lock }))
-    }
-
-    /// Removes what the kernel needed for the view.
-    pub(super) fn remove_work(&self) -> io::Result<()> {
-        self.layers.iter().try_for_each(|layer| remove_tree(&layer.work))
+        Ok(Left::Behind(Self { store: store.to_owned(), layers, since, is_handed_over, lock: Some(lock) }))
     }
 
     /// Removes all of it.
     pub(super) fn remove(&self) -> io::Result<()> {
-        remove_own_places(&self.store, &self.layers)?;
-        remove_tree(&self.store)
+        remove(&self.store, &self.layers)
     }
+}
+
+fn remove(store: &Path, layers: &[Layer]) -> io::Result<()> {
+    remove_own_places(store, layers)?;
+    remove_tree(store)
 }
 
 /// Removes what a trial has outside of its directory. To be called before that is removed.
@@ -197,15 +196,27 @@ fn mount_of(path: &Path) -> io::Result<(u32, u32, u64)> {
     Ok((found.stx_dev_major, found.stx_dev_minor, found.stx_mnt_id))
 }
 
-/// The change time of a file that is made now. Looking at it and changing it once more makes kernels with fine-grained times
-/// use one, so that everything that changes later has the same time or a later one, and nothing that changed earlier has.
-fn marker(store: &Path) -> io::Result<Time> {
-    let path = store.join("since");
-    let file = fs::File::create_new(&path)?;
+/// Makes a directory and locks it.
+fn locked(store: &Path) -> io::Result<OwnedFd> {
+    for _ in 0..100 {
+        private_dir(store)?;
+        // Another process may take the empty directory for one that was left behind, and remove it.
+        if let Some(lock) = lock(store)?
+            && rustix::fs::fstat(&lock)?.st_nlink > 0
+        {
+            return Ok(lock);
+        }
+    }
+    Err(io::ErrorKind::WouldBlock.into())
+}
+
+/// The file of the description, and its change time. Looking at it and changing it once more makes kernels with fine-grained
+/// times use one, so that everything that changes later has the same time or a later one, and nothing that changed earlier
+/// has.
+fn marked(store: &Path) -> io::Result<(fs::File, Time)> {
+    let file = fs::File::create_new(store.join(DESCRIPTION))?;
     file.metadata()?;
     file.set_permissions(fs::Permissions::from_mode(0o600))?;
     let found = file.metadata()?;
-    let time = (found.ctime(), u32::try_from(found.ctime_nsec()).unwrap_or(0));
-    fs::remove_file(path)?;
-    Ok(time)
+    Ok((file, (found.ctime(), u32::try_from(found.ctime_nsec()).unwrap_or(0))))
 }

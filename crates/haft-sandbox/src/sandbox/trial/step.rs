@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, RenameFlags, renameat_with};
 
 use super::super::wire::{Build, Frame, Parts};
 use super::entry::{self, Beneath};
-use super::list::Side;
+use super::listing::Side;
 use super::place::Layer;
 use crate::change::Attributes;
 

@@ -411,7 +411,8 @@ pub(crate) fn needs_approval(
         });
     let asked_by_rule = matches!(verdict, Verdict::Ask(_) | Verdict::Try { .. });
     let enough = if !asked_by_rule && is_edit { Mode::AcceptEdits } else { Mode::Bypass };
-    Ok((mode != enough).then_some(NeededApproval { reason, advice, mode: enough, is_extreme }))
+    let is_outside = outside.is_some();
+    Ok((mode != enough).then_some(NeededApproval { reason, advice, mode: enough, is_extreme, is_outside }))
 }
 
 /// Whether plan mode permits a call: it changes nothing, or only the plan.
@@ -494,6 +495,8 @@ pub(crate) struct NeededApproval {
     mode: Mode,
     /// Whether the call can do harm that cannot be undone, so that it needs approval every time.
     is_extreme: bool,
+    /// Whether the call names files outside of the workspace.
+    is_outside: bool,
 }
 
 impl NeededApproval {
@@ -501,9 +504,9 @@ impl NeededApproval {
         &self.reason
     }
 
-    /// Whether the call can do harm that cannot be undone.
-    pub(crate) fn is_extreme(&self) -> bool {
-        self.is_extreme
+    /// Whether the question is about more than what the call changes in the workspace.
+    pub(crate) fn is_about_more(&self) -> bool {
+        self.is_extreme || self.is_outside
     }
 
     /// Adds to the reason.

@@ -150,8 +150,8 @@ pub(crate) fn begin(
         obstacle if !is_wanted => Begun::Asked { may_try: obstacle.is_none() },
         None => {
             cx.decide_manner(RunManner::Trial);
-            // A rule that asks, and harm that cannot be undone, are about the call itself.
-            match trial.is_confined && !needed.is_extreme() && !matches!(verdict, Verdict::Ask(_)) {
+            // A rule that asks, harm that cannot be undone and files outside of the workspace are about the call itself.
+            match trial.is_confined && !needed.is_about_more() && !matches!(verdict, Verdict::Ask(_)) {
                 true => Begun::Tried,
                 false => Begun::Asked { may_try: false },
             }

@@ -27,7 +27,7 @@ fn a_command_is_tried_by_a_key_and_all_of_it_is_kept_and_undone() {
     let command = "command=rm one.txt; chmod 700 two.txt; echo three > three.txt";
     let mut seat = Seat::take(&fixture, &["call", "Bash", command], &[]);
     seat.sees("try it").sees("> ").types("t");
-    seat.sees("keep what it changed?").sees("keep all").sees("> ");
+    seat.sees("keep what it changed?").sees("keep nothing").sees("\n> ");
     let shown = seat.shown();
     let shown = shown.split_once("was tried").unwrap().1;
     assert!(shown.contains("[h] parts") && shown.contains("[n] keep nothing"), "{shown}");
@@ -56,7 +56,7 @@ fn deletions_are_shown_however_many_other_changes_there_are() {
     fixture.settings(ASK);
     let command = "command=for n in $(seq 300); do echo $n > new$n.txt; done; rm one.txt";
     let mut seat = Seat::take(&fixture, &["call", "Bash", command], &[]);
-    seat.sees("> ");
+    seat.sees("keep nothing").sees("\n> ");
     let shown = seat.shown();
     assert!(shown.contains("deleted one.txt") && shown.contains("more lines: press v"), "{shown}");
     seat.types("n").sees("what to do instead").types("\r");
@@ -75,7 +75,7 @@ fn some_files_of_a_trial_are_kept() {
         &["call", "Bash", "command=rm one.txt; echo 2 > two.txt; echo 3 > three.txt"],
         &[],
     );
-    seat.sees("> ").types("h");
+    seat.sees("keep nothing").sees("\n> ").types("h");
     for (part, key) in [("part 1 of 3", "n"), ("part 2 of 3", "y"), ("part 3 of 3", "n")] {
         seat.sees(part).sees("? ").types(key);
     }
@@ -91,7 +91,7 @@ fn a_change_by_another_program_while_somebody_is_asked_is_not_overwritten() {
     fixture.settings(ASK);
     let mut seat =
         Seat::take(&fixture, &["call", "Bash", "command=echo mine > one.txt; echo 3 > three.txt"], &[]);
-    seat.sees("> ");
+    seat.sees("keep nothing").sees("\n> ");
     std::fs::write(fixture.base.join("ws/one.txt"), "theirs").unwrap();
     seat.types("y");
     let (code, screen) = seat.leaves();
@@ -137,7 +137,7 @@ fn haft_that_is_killed_at_the_question_leaves_nothing() {
     let fixture = two_files();
     fixture.settings(ASK);
     let mut seat = Seat::take(&fixture, &["call", "Bash", "command=rm one.txt; mkdir -m 000 d"], &[]);
-    seat.sees("> ").kill();
+    seat.sees("keep nothing").sees("\n> ").kill();
     assert!(read(&fixture, "one.txt").is_some());
     // The next start of haft removes it.
     fixture.run(&["call", "Read", "file_path=one.txt"]);

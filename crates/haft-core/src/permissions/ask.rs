@@ -405,7 +405,7 @@ pub(crate) fn request(
     verdict: &Verdict,
     preview: Option<Preview>,
     offers: Offers,
-    NeededApproval { reason, advice, mode, is_extreme }: NeededApproval,
+    NeededApproval { reason, advice, mode, is_extreme, is_outside: _ }: NeededApproval,
 ) -> ApprovalRequest {
     let Question { input, claims, cx, .. } = question;
     let mut choices = vec![Choice::AllowOnce];

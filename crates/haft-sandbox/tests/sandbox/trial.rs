@@ -40,6 +40,7 @@ pub(crate) const VIEW_TESTS: &[(&str, Test)] = tests![
     a_git_script_is_tried_and_committed_as_if_it_had_run,
     killed_at_each_call_a_commit_is_whole_or_not_at_all,
     killed_in_the_view_nothing_is_left,
+    layers_on_another_mount_lie_in_the_workspace,
     mounts_below_are_known_beforehand,
     a_full_disk_in_the_view_changes_nothing,
     many_files_are_committed,
@@ -662,6 +663,40 @@ fn killed_in_the_view_nothing_is_left(rig: &Rig) {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains("upperdir="), "{mounts}");
     assert_eq!(fs::read_to_string(rig.path("ws").join("a")).unwrap(), "old");
+}
+
+fn layers_on_another_mount_lie_in_the_workspace(rig: &Rig) {
+    let other = tempfile::tempdir_in("/dev/shm").unwrap();
+    let device = |path: &Path| fs::metadata(path).unwrap().dev();
+    if device(other.path()) == device(&rig.path("ws")) {
+        return;
+    }
+    write(rig, "a", "old");
+    write(rig, "d/1", "1");
+    let run = |keep: bool| {
+        let trial = Trial::new(&options(rig, other.path().join(format!("{keep}")))).unwrap();
+        let task = Task {
+            view: Some(trial.mounts()),
+            ..rig.task("ls .haft/trials/*; echo new > a; rm -r d; echo b > b")
+        };
+        let done = rig.within(&Sandbox::default(), &rig.policy, task).unwrap();
+        assert!(done.succeeded() && !done.out.contains("upper"), "{}{}", done.out, done.err);
+        let listing = trial.list().unwrap();
+        assert_eq!(summary(&listing), ["Deleted d", "Changed a", "Created b"]);
+        if !keep {
+            return;
+        }
+        let committed = trial.commit(&listing, &[0, 1, 2], Durability::Full).unwrap();
+        assert_eq!(committed.effects.list.len(), 3);
+        trial::release(committed.store()).unwrap();
+    };
+    run(false);
+    haft_sandbox::sandbox::settle(Duration::from_secs(10));
+    assert_eq!(fs::read_to_string(rig.path("ws").join("a")).unwrap(), "old");
+    assert!(!rig.path("ws").join(".haft").exists(), "it is gone");
+    run(true);
+    assert_eq!(fs::read_to_string(rig.path("ws").join("a")).unwrap(), "new\n");
+    assert!(!rig.path("ws").join("d").exists() && !rig.path("ws").join(".haft").exists());
 }
 
 fn mounts_below_are_known_beforehand(rig: &Rig) {

@@ -36,6 +36,8 @@ figures:
     cargo bench -p haft-dialects --bench rules
     cargo bench -p haft-journal --bench journal
     cargo bench -p haft-sandbox --bench sandbox
+    cargo bench -p haft-sandbox --bench trial
+    cargo bench -p haft-journal --bench trial
     bench/startup
     bench/search
 

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::super::guards;
 use super::super::recorder::Effects;
 use super::entry;
 use super::listing::{Change, Listing};
@@ -146,7 +145,6 @@ pub(super) fn commit(
     for (number, step) in steps.iter().enumerate() {
         let path =
             || place.layers.get(step.layer).map_or(PathBuf::new(), |layer| layer.root.join(&step.below));
-        guards::made_by_haft(&path());
         let made =
             step.apply(&mut trees).and_then(|()| match before.get(&(step.layer, step.below.as_path())) {
                 Some(change) => is_expected(step, change, &mut trees),

@@ -37,6 +37,8 @@ figures:
     cargo bench -p haft-journal --bench journal
     cargo bench -p haft-sandbox --bench sandbox
     cargo bench -p haft-web --bench web
+    cargo bench -p haft-sandbox --bench trial
+    cargo bench -p haft-journal --bench trial
     bench/startup
     bench/search
 

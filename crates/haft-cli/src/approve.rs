@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft_core::Fault;
-use haft_core::permissions::{ApprovalRequest, Approver, Choice, Decision, Rule, Scope};
+use haft_core::permissions::{ApprovalRequest, Approver, Choice, Decision, Rule, Scope, Stage};
 use haft_core::{Access, BoxFuture, Resource, Store};
 use haft_rules::{KnownTools, ToolRule};
 use haft_sandbox::terminal::{self, Terminal};
@@ -118,7 +118,8 @@ impl Prompt<'_> {
                     None => {}
                 },
                 'w' if self.offers(&Choice::AllowWithNetwork) => return Ok(Decision::AllowWithNetwork),
-                'e' => match self.edited()? {
+                't' if self.offers(&Choice::Try) => return Ok(Decision::Try),
+                'e' if self.offers(&Choice::Edit) => match self.edited()? {
                     Some(input) => return Ok(Decision::Revise(input)),
                     None => self.print("nothing was changed\n")?,
                 },
@@ -241,8 +242,14 @@ fn question(request: &ApprovalRequest, max_lines: Option<usize>, columns: usize)
         false => String::new(),
     };
     let headline = format!(
-        "{danger}{BOLD}{}{BOLD:#} wants to run ({}{})",
+        "{danger}{BOLD}{}{BOLD:#} {} ({}{})",
         sanitize(&request.tool),
+        match request.stage {
+            Stage::Tried => "was tried: keep what it changed?",
+            Stage::Untriable => "cannot be tried: run it directly?",
+            Stage::Done => "has run: keep what it changed?",
+            _ => "wants to run",
+        },
         sanitize(&request.session),
         works_for.unwrap_or_default()
     );
@@ -256,8 +263,14 @@ fn question(request: &ApprovalRequest, max_lines: Option<usize>, columns: usize)
     }
     let what = match &request.preview {
         Some(preview) if !preview.diff.is_empty() => coloured(&preview.diff),
+        Some(preview) if !preview.summary.is_empty() => String::new(),
         _ => input(&request.input),
     };
+    // Never cut: a deletion must not hide behind many other changes.
+    for line in request.preview.iter().flat_map(|preview| preview.summary.lines()) {
+        let style = if line.starts_with("written through") { DIM } else { BAD };
+        let _ = writeln!(text, "{style}{}{style:#}", visible(line));
+    }
     let lines: Vec<&str> = what.lines().collect();
     let shown = max_lines.unwrap_or(lines.len()).min(lines.len());
     for line in &lines[..shown] {
@@ -327,12 +340,22 @@ fn choices(request: &ApprovalRequest, columns: usize) -> String {
     let offers = |choice: Choice| request.choices.contains(&choice);
     let network = [('w', "once, with the network")];
     let parts = [('h', "parts")];
-    let choices = [('y', "once")]
+    let tries = [('t', "try it")];
+    let edits = [('e', "edit")];
+    let (yes, no) = match request.stage {
+        Stage::Tried | Stage::Done => {
+            ("keep all", if request.stage == Stage::Done { "undo" } else { "keep nothing" })
+        }
+        _ => ("once", "no"),
+    };
+    let choices = [('y', yes)]
         .into_iter()
         .chain(always.into_iter().filter(|_| !rules.is_empty()))
         .chain(network.into_iter().filter(|_| offers(Choice::AllowWithNetwork)))
+        .chain(tries.into_iter().filter(|_| offers(Choice::Try)))
         .chain(parts.into_iter().filter(|_| offers(Choice::AllowParts)))
-        .chain([('e', "edit"), ('v', "all of it"), ('x', "explain"), ('n', "no")]);
+        .chain(edits.into_iter().filter(|_| offers(Choice::Edit)))
+        .chain([('v', "all of it"), ('x', "explain"), ('n', no)]);
     let choices: Vec<String> = choices.map(|(key, means)| format!("{BOLD}[{key}]{BOLD:#} {means}")).collect();
     let mut text = style::flow(choices.iter().map(String::as_str), "  ", columns);
     text.push('\n');
@@ -353,7 +376,9 @@ fn keys(request: &ApprovalRequest) -> String {
     let always = if request.offered().is_empty() { "" } else { "spur" };
     let network = if request.choices.contains(&Choice::AllowWithNetwork) { "w" } else { "" };
     let parts = if request.choices.contains(&Choice::AllowParts) { "h" } else { "" };
-    let keys = format!("y{always}{network}{parts}evxn");
+    let tries = if request.choices.contains(&Choice::Try) { "t" } else { "" };
+    let edits = if request.choices.contains(&Choice::Edit) { "e" } else { "" };
+    let keys = format!("y{always}{network}{tries}{parts}{edits}vxn");
     keys.chars().map(String::from).collect::<Vec<_>>().join(" ")
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use haft_sandbox::{AbsPath, ChangeError, ChangeErrorKind, FolderAccess, PathError, ResolvedPath, Workspace};
 use parking_lot::{Mutex, MutexGuard};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::blocking::blocking;
@@ -19,6 +20,7 @@ use crate::permissions::HiddenFiles;
 use crate::permissions::{Rule, Verdict};
 use crate::sessions::Journaled;
 use crate::sessions::Seen;
+use crate::trials::RunManner;
 use crate::{Claims, Fault, FaultKind, Mode, Resource, Session};
 use haft_journal::{Journal, Label};
 
@@ -42,6 +44,10 @@ struct Inner {
     stops_itself: AtomicBool,
     /// Whether the person who approved the call lets it reach the network.
     network: AtomicBool,
+    /// How the call's effects come to count.
+    manner: Mutex<RunManner>,
+    /// The arguments and claims of a call whose effects are asked about.
+    facts: OnceLock<(Value, Claims)>,
     /// Nanoseconds in which the call waited for a person.
     asking: AtomicU64,
     /// The session's workspace at the time of the call.
@@ -160,6 +166,8 @@ impl Context {
             committing: AtomicBool::new(false),
             stops_itself: AtomicBool::new(false),
             network: AtomicBool::new(false),
+            manner: Mutex::default(),
+            facts: OnceLock::new(),
             asking: AtomicU64::new(0),
             workspace,
             extended: ExtendedWorkspace::default(),
@@ -300,6 +308,26 @@ impl Context {
     /// How long the call has waited for a person.
     pub(crate) fn waited_for_person(&self) -> Duration {
         Duration::from_nanos(self.0.asking.load(Ordering::Acquire))
+    }
+
+    /// How the call's effects come to count, as rules, settings or the person who was asked decided.
+    pub fn run_manner(&self) -> RunManner {
+        *self.0.manner.lock()
+    }
+
+    /// Decides how the call's effects come to count.
+    pub(crate) fn decide_manner(&self, manner: RunManner) {
+        *self.0.manner.lock() = manner;
+    }
+
+    /// Keeps what a question about the call's effects shows of it.
+    pub(crate) fn keep_facts(&self, input: &Value, claims: &Claims) {
+        let _ = self.0.facts.set((input.clone(), claims.clone()));
+    }
+
+    /// The arguments and claims of the call, if its effects may be asked about.
+    pub(crate) fn facts(&self) -> Option<&(Value, Claims)> {
+        self.0.facts.get()
     }
 
     pub(crate) fn give_network(&self) {

@@ -37,6 +37,7 @@ use crate::registry::Entry;
 use crate::schedule::{Blocker, Position, Ticket};
 use crate::sessions::{PastCall, SessionBuilder};
 use crate::stats::{Outcome, Stats};
+use crate::trials::{self, Begun, RunManner};
 use crate::turn::{self, RepeatKey, Shared};
 use crate::{
     Access, Call, CallHandle, Claims, Context, Effect, Fault, FaultKind, Input, Prepared, Preview, Reply,
@@ -103,8 +104,38 @@ impl Engine {
         self.0.audit.as_ref()
     }
 
+    /// The approver for a call: the session's own, if it can be reached, or the engine's.
+    pub(crate) fn approver_of<'a>(&'a self, cx: &'a Context) -> &'a dyn Approver {
+        let own = cx.session().approver().filter(|own| own.is_there(cx.call()));
+        own.unwrap_or(&*self.0.approver)
+    }
+
+    pub(crate) fn judges(&self) -> &[Arc<dyn Judge>] {
+        &self.0.judges
+    }
+
     pub(crate) fn kept(&self) -> Option<&ResultStore> {
         self.0.kept.as_ref()
+    }
+
+    /// Writes a decision to the audit log. A call whose decision cannot be written is denied, unless it needed no approval.
+    pub(crate) fn record_decision(
+        &self,
+        cx: &Context,
+        input: &Value,
+        decision: AuditOutcome,
+        by: DecidedBy,
+    ) -> Result<(), Fault> {
+        let Some(audit) = &self.0.audit else { return Ok(()) };
+        let flush = if by == DecidedBy::NotNeeded { Flush::Batched } else { Flush::Now };
+        let entry = AuditEntry::now(cx, input, decision, by.to_string());
+        let recorded = audit.record(entry, flush);
+        recorded.or_else(|error| if flush == Flush::Now { Err(error) } else { Ok(()) }).map_err(|error| {
+            permissions::denied(format!(
+                "the decision could not be written down, so nothing was changed: {error}"
+            ))
+            .hint("have the user look at haft's state folder: `haft doctor` names it")
+        })
     }
 
     /// The stream of events about all calls of all sessions.
@@ -266,6 +297,9 @@ impl Job {
             Err(fault) => return Err(fault),
         };
         let Claimed { prepared, claims, repeat, .. } = claimed;
+        if self.cx.run_manner() != RunManner::Direct {
+            self.cx.keep_facts(&self.input, &claims);
+        }
         let outcome = self.run(prepared).await;
         if let Some(repeat) = repeat {
             // Also a call that failed may have written something.
@@ -314,18 +348,8 @@ impl Job {
         Ok(())
     }
 
-    /// Writes a decision to the audit log. A call whose decision cannot be written is denied, unless it needed no approval.
     fn audit(&self, decision: AuditOutcome, by: DecidedBy) -> Result<(), Fault> {
-        let Some(audit) = &self.engine.0.audit else { return Ok(()) };
-        let flush = if by == DecidedBy::NotNeeded { Flush::Batched } else { Flush::Now };
-        let entry = AuditEntry::now(&self.cx, &self.input, decision, by.to_string());
-        let recorded = audit.record(entry, flush);
-        recorded.or_else(|error| if flush == Flush::Now { Err(error) } else { Ok(()) }).map_err(|error| {
-            permissions::denied(format!(
-                "the decision could not be written down, so nothing was changed: {error}"
-            ))
-            .hint("have the user look at haft's state folder: `haft doctor` names it")
-        })
+        self.engine.record_decision(&self.cx, &self.input, decision, by)
     }
 
     /// 1 find, 2 decode, 3 claim.
@@ -454,7 +478,10 @@ impl Job {
         if permission.approved {
             return Ok(None);
         }
+        // It may have been decided for other arguments.
+        self.cx.decide_manner(RunManner::Direct);
         if permissions::needs_approval(&question, &first, &approval)?.is_none() {
+            trials::begin_unasked(&*claimed.prepared, &self.cx);
             permission.by = DecidedBy::verdict(&first, self.cx.session().mode());
             return Ok(None);
         }
@@ -462,16 +489,24 @@ impl Job {
         let engine = &self.engine.0;
         let mut relaxed = self.cx.session().relaxed();
         let verdict = permission.verdict(&permissions::judge(&engine.judges, &question)?);
-        let Some(needed) = permissions::needs_approval(&question, &verdict, &approval)? else {
+        let Some(mut needed) = permissions::needs_approval(&question, &verdict, &approval)? else {
+            trials::begin_unasked(&*claimed.prepared, &self.cx);
             permission.by = DecidedBy::verdict(&verdict, self.cx.session().mode());
             return Ok(None);
         };
         permission.approved = true;
+        let may_try = match trials::begin(&*claimed.prepared, &verdict, &mut needed, &self.cx) {
+            Begun::Tried => {
+                permission.by = DecidedBy::Trial;
+                return Ok(None);
+            }
+            Begun::Asked { may_try } => may_try,
+        };
         let preview = preview.or_else(|| claimed.prepared.preview(&self.cx));
-        let network = claimed.prepared.can_be_given_network(&self.cx);
-        let request = permissions::request(&question, &engine.judges, &verdict, preview, network, needed);
-        let own = self.cx.session().approver().filter(|own| own.is_there(self.cx.call()));
-        let approver = own.unwrap_or(&*engine.approver);
+        let offers =
+            permissions::Offers { network: claimed.prepared.can_be_given_network(&self.cx), trial: may_try };
+        let request = permissions::request(&question, &engine.judges, &verdict, preview, offers, needed);
+        let approver = self.engine.approver_of(&self.cx);
         let ask = permissions::ask(approver, &engine.judges, engine.answer_timeout, request, &self.cx);
         let mut ask = Box::pin(ask);
         let answer = loop {
@@ -499,6 +534,11 @@ impl Job {
             Approved::WithNetwork => {
                 self.cx.give_network();
                 permission.by = DecidedBy::Person("once, with the network");
+                Ok(None)
+            }
+            Approved::AsTrial => {
+                self.cx.decide_manner(RunManner::Trial);
+                permission.by = DecidedBy::Person("as a trial");
                 Ok(None)
             }
             Approved::ByOtherAnswer => {

@@ -32,6 +32,7 @@ mod spec;
 pub mod stats;
 pub mod suggest;
 mod tool;
+pub mod trials;
 mod turn;
 
 pub use blocking::blocking;

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 
+use crate::trials::TrialOffer;
 use crate::{Claims, Context, Fault};
 
 /// Something the engine can do. A value is one request, with every path resolved. A [`Tool`](crate::Tool) presents it to
@@ -69,6 +70,17 @@ pub trait Operation: Send + Sized + 'static {
         false
     }
 
+    /// Whether the operation should run as a [trial](crate::trials), in which nothing counts before its effects are
+    /// approved. `None` if there is nothing to try.
+    fn trial(&self, _cx: &Context) -> Option<TrialOffer> {
+        None
+    }
+
+    /// Why the operation cannot run as a trial here, as far as that is known beforehand.
+    fn trial_obstacle(&self, _cx: &Context) -> Option<String> {
+        None
+    }
+
     /// Reduces the planned change to these parts, counted from 0 in the preview. Returns a description of what was left
     /// out.
     fn keep_parts(&mut self, _parts: &[usize], _cx: &Context) -> Result<String, Fault> {
@@ -93,12 +105,21 @@ pub struct Preview {
     pub diff: String,
     /// The parts of the change, if each can be approved without the others.
     pub parts: Vec<String>,
+    /// What is shown before the diff and never cut, such as deletions.
+    pub summary: String,
 }
 
 impl Preview {
     /// The preview of a change that can only be approved as a whole.
     pub fn new(diff: impl Into<String>) -> Self {
-        Self { diff: diff.into(), parts: Vec::new() }
+        Self { diff: diff.into(), parts: Vec::new(), summary: String::new() }
+    }
+
+    /// Adds what is shown before the diff and never cut.
+    #[must_use]
+    pub fn summary(mut self, summary: String) -> Self {
+        self.summary = summary;
+        self
     }
 
     /// Adds the parts that can be approved one by one.

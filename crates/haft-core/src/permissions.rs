@@ -9,8 +9,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 pub(crate) use ask::ApprovalAdvice;
-pub use ask::{ApprovalRequest, Approver, Choice, Decision, NoApprover, Scripted};
-pub(crate) use ask::{Approved, DecidedBy, PermissionState, ask, request};
+pub use ask::{ApprovalRequest, Approver, Choice, Decision, NoApprover, Scripted, Stage};
+pub(crate) use ask::{Approved, DecidedBy, Offers, PermissionState, ask, request, request_about_effects};
 use haft_sandbox::{AbsPath, Workspace, triggers};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -159,6 +159,11 @@ pub enum Verdict {
         /// cannot be undone is allowed in no other way.
         exactly: bool,
     },
+    /// The call runs as a [trial](crate::trials) without approval, and its effects need it.
+    Try {
+        /// The rule that says so.
+        by: String,
+    },
     /// The call needs approval, for this reason.
     Ask(String),
     /// The call must not run, for this reason.
@@ -300,6 +305,7 @@ pub(crate) fn judge(judges: &[Arc<dyn Judge>], question: &Question<'_>) -> Resul
         combined = match (combined, verdict) {
             (_, Verdict::Deny(reason)) => return Err(denied(reason)),
             (Verdict::Ask(reason), _) | (_, Verdict::Ask(reason)) => Verdict::Ask(reason),
+            (Verdict::Try { by }, _) | (_, Verdict::Try { by }) => Verdict::Try { by },
             (Verdict::Allow { by, exactly }, Verdict::Allow { exactly: also, .. }) => {
                 Verdict::Allow { by, exactly: exactly || also }
             }
@@ -376,6 +382,7 @@ pub(crate) fn needs_approval(
         // Writing the plan itself needs no approval in plan mode.
         _ if mode == Mode::Plan && changes_plan(claims, cx) => return Ok(None),
         (_, Approval::NotNeeded, _) | (_, Approval::BySensitivity, Sensitivity::Safe) => return Ok(None),
+        (Verdict::Try { by }, _, _) => format!("the rule `{by}` says to try it first"),
         (
             _,
             Approval::Needed(reason) | Approval::NeededAlways(reason) | Approval::NeededRegardless(reason),
@@ -402,9 +409,10 @@ pub(crate) fn needs_approval(
             Resource::Command(_) => true,
             _ => false,
         });
-    let asked_by_rule = matches!(verdict, Verdict::Ask(_));
+    let asked_by_rule = matches!(verdict, Verdict::Ask(_) | Verdict::Try { .. });
     let enough = if !asked_by_rule && is_edit { Mode::AcceptEdits } else { Mode::Bypass };
-    Ok((mode != enough).then_some(NeededApproval { reason, advice, mode: enough, is_extreme }))
+    let is_outside = outside.is_some();
+    Ok((mode != enough).then_some(NeededApproval { reason, advice, mode: enough, is_extreme, is_outside }))
 }
 
 /// Whether plan mode permits a call: it changes nothing, or only the plan.
@@ -488,11 +496,23 @@ pub(crate) struct NeededApproval {
     mode: Mode,
     /// Whether the call can do harm that cannot be undone, so that it needs approval every time.
     is_extreme: bool,
+    /// Whether the call names files outside of the workspace.
+    is_outside: bool,
 }
 
 impl NeededApproval {
     pub(crate) fn reason(&self) -> &str {
         &self.reason
+    }
+
+    /// Whether the question is about more than what the call changes in the workspace.
+    pub(crate) fn is_about_more(&self) -> bool {
+        self.is_extreme || self.is_outside
+    }
+
+    /// Adds to the reason.
+    pub(crate) fn remark(&mut self, remark: &str) {
+        self.reason = format!("{}; {remark}", self.reason);
     }
 }
 

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::permissions::Approval;
+use crate::trials::TrialOffer;
 use crate::{Claims, Context, Fault, Operation, Preview, Reply, Spec, decode, preview};
 
 /// A boxed future, as the object-safe traits return it.
@@ -266,6 +267,16 @@ pub trait Prepared: Send {
         false
     }
 
+    /// See [`Operation::trial`].
+    fn trial(&self, _cx: &Context) -> Option<TrialOffer> {
+        None
+    }
+
+    /// See [`Operation::trial_obstacle`].
+    fn trial_obstacle(&self, _cx: &Context) -> Option<String> {
+        None
+    }
+
     /// See [`Operation::keep_parts`].
     fn keep_parts(&mut self, _parts: &[usize], _cx: &Context) -> Result<String, Fault> {
         Err(Fault::failed("this change is made as a whole or not at all"))
@@ -354,6 +365,14 @@ impl<T: Tool> Prepared for TypedCall<T> {
 
     fn can_be_given_network(&self, cx: &Context) -> bool {
         self.op.can_be_given_network(cx)
+    }
+
+    fn trial(&self, cx: &Context) -> Option<TrialOffer> {
+        self.op.trial(cx)
+    }
+
+    fn trial_obstacle(&self, cx: &Context) -> Option<String> {
+        self.op.trial_obstacle(cx)
     }
 
     fn keep_parts(&mut self, parts: &[usize], cx: &Context) -> Result<String, Fault> {

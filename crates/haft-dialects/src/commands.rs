@@ -6,7 +6,7 @@ use haft_sandbox::Exit;
 use haft_sandbox::sandbox::{Layer, LimitHit};
 use serde_json::{Value, json};
 
-use haft_ops::{Blocked, Command, CommandChanges, Moved, Outcome, Ran};
+use haft_ops::{Blocked, Command, CommandChanges, FileChange, Moved, Outcome, Ran};
 use haft_shell as shell;
 
 /// Whether a command needs approval.
@@ -163,7 +163,7 @@ pub(super) fn structured(ran: &Ran) -> Value {
     let layers: Vec<&str> = ran.report.active.iter().map(|layer| layer.name()).collect();
     let missing: Vec<&str> = ran.report.missing.iter().map(|(layer, _)| layer.name()).collect();
     let blocked: Vec<&str> = ran.blocked.iter().map(|blocked| blocked.name()).collect();
-    json!({
+    let mut value = json!({
         "exit_code": code,
         "signal": signal,
         "timed_out": ran.exit == Exit::TimedOut,
@@ -175,7 +175,21 @@ pub(super) fn structured(ran: &Ran) -> Value {
         "met_limit": ran.hit.map(LimitHit::name),
         "sandbox": {"layers": layers, "missing": missing, "blocked": blocked},
         "changes": changes(&ran.changes),
-    })
+    });
+    if let Some(trial) = &ran.trial {
+        let files: Vec<Value> = trial.files.iter().map(file_change).collect();
+        value["trial"] = json!({"kept": trial.kept.name(), "total": trial.total, "files": files});
+    }
+    value
+}
+
+/// The structured value of a file that a command changed.
+fn file_change(file: &FileChange) -> Value {
+    let mut value = json!({"path": file.path, "change": file.kind.name()});
+    if let Some(from) = &file.from {
+        value["from"] = json!(from);
+    }
+    value
 }
 
 /// The structured value of what a command changed; null if it changed nothing.
@@ -183,12 +197,6 @@ fn changes(changes: &CommandChanges) -> Value {
     if changes.total == 0 {
         return Value::Null;
     }
-    let files = changes.files.iter().map(|file| {
-        let mut value = json!({"path": file.path, "change": file.kind.name()});
-        if let Some(from) = &file.from {
-            value["from"] = json!(from);
-        }
-        value
-    });
-    json!({"number": changes.number, "total": changes.total, "files": files.collect::<Vec<_>>()})
+    let files: Vec<Value> = changes.files.iter().map(file_change).collect();
+    json!({"number": changes.number, "total": changes.total, "files": files})
 }

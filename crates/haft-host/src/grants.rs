@@ -37,6 +37,7 @@ pub struct Grants {
 struct ProjectRules {
     allow: Vec<String>,
     ask: Vec<String>,
+    r#try: Vec<String>,
     deny: Vec<String>,
 }
 
@@ -45,6 +46,7 @@ impl ProjectRules {
         match effect {
             Effect::Allow => &mut self.allow,
             Effect::Ask => &mut self.ask,
+            Effect::Try => &mut self.r#try,
             Effect::Deny => &mut self.deny,
         }
     }

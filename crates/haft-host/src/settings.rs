@@ -24,7 +24,7 @@ pub(crate) use load::files;
 pub use load::{Folders, Loaded, Presence, Trust, load};
 pub(crate) use permissions::home as home_dir;
 pub use permissions::{Permissions, RuleSetting, RuleWithExamples};
-pub use sandbox::{LayerSetting, LayersSetting, Sandbox};
+pub use sandbox::{EffectsSetting, LayerSetting, LayersSetting, Sandbox};
 pub use servers::{ConfiguredServer, Mcp};
 pub use web::{ProviderSetting, Web, WebSearch};
 

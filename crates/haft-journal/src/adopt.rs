@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use haft_sandbox::sandbox::recorder::{self, Effect, Effects, IsBuildFolder, New, Old, OldContent};
+use haft_sandbox::sandbox::trial::{self, Recovered};
 use haft_sandbox::{AbsPath, Durability, Hash, Kind, State, Store, Workspace};
 
 use super::archive::Archive;
@@ -105,12 +106,13 @@ impl Journal {
             recorded = Some(Recorded { number, notes });
         }
         drop(locked);
+        trial::release(&self.recordings().path(command.recording))?;
         // Renamed first: a half-deleted recording must not be taken for a whole one.
         let done = format!("{}{DONE}", command.recording);
         if self.recordings().has(command.recording)? {
             self.recordings().rename(command.recording, &done)?;
+            self.recordings().folder(&done).remove_all_later()?;
         }
-        self.recordings().folder(&done).remove_all()?;
         Ok(recorded)
     }
 
@@ -128,11 +130,21 @@ impl Journal {
                 continue;
             }
             let store = self.recordings().path(&recording);
-            let Some(effects) = recorder::recover(&store, is_build_folder)? else { continue };
+            let committed = trial::recover(&store)?;
+            let effects = match &committed {
+                // It is held while it is adopted.
+                Recovered::Committed(committed) => committed.effects.clone(),
+                Recovered::InUse | Recovered::Discarded => continue,
+                Recovered::NotATrial => match recorder::recover(&store, is_build_folder)? {
+                    Some(effects) => effects,
+                    None => continue,
+                },
+            };
             let command = Command { recording: &recording, text: "(interrupted)" };
             if let Some(recorded) = self.adopt(workspace, command, &effects, label)? {
                 adopted.push((recorded, effects));
             }
+            drop(committed);
         }
         Ok(adopted)
     }

@@ -26,3 +26,6 @@ mod operations;
 #[allow(dead_code)]
 #[path = "../../haft-sandbox/tests/recorder/common.rs"]
 mod recorded;
+#[cfg(target_os = "linux")]
+#[path = "journal/trials.rs"]
+mod trials;

@@ -68,9 +68,9 @@ pub use search::{
 };
 #[cfg(feature = "commands")]
 pub use shell::{
-    Blocked, ChangeKind, Command, CommandChanges, FileChange, Foreseen, Kill, Look, Looked, May, Moved,
-    Outcome, Printed, Profile, Program, Ran, ReadySandbox, SandboxOptions, Shell, Surroundings, TaskListed,
-    TaskState, Tasks, find_program, in_words,
+    Blocked, ChangeKind, Command, CommandChanges, EffectsCount, FileChange, Foreseen, KeptChanges, Kill,
+    Look, Looked, May, Moved, Outcome, Printed, Profile, Program, Ran, ReadySandbox, SandboxOptions, Shell,
+    Surroundings, TaskListed, TaskState, Tasks, TrialResult, TrialWish, find_program, in_words,
 };
 pub use todos::{ChangeTodos, MAX_TODOS, NewTodo, Todo, TodoStatus, Todos, TodosNow};
 pub use undo::{Chosen, Clash, Direction, Undo, Undone, Which, difference};

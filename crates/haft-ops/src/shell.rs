@@ -15,13 +15,15 @@ mod prompt;
 mod recorded;
 mod run;
 mod sandbox_options;
+mod trial;
 mod words;
 
 use std::time::{Duration, Instant};
 
+use haft_core::trials::{RunManner, TrialOffer};
 use haft_core::{AbsPath, Claims, Context, Fault, Operation, Preview};
 use haft_sandbox::Exit;
-use haft_sandbox::sandbox::{CommandEnd, LimitHit, Network, Output, Report};
+use haft_sandbox::sandbox::{CommandEnd, LimitHit, Network, Output, Policy, Report};
 
 pub use background::{Kill, Look, Looked, TaskListed, TaskState, Tasks};
 pub use blocked::Blocked;
@@ -30,7 +32,8 @@ pub use in_place::Foreseen;
 pub use printed::Printed;
 pub use program::{May, Program, ReadySandbox, Surroundings, find as find_program};
 pub use recorded::{ChangeKind, CommandChanges, FileChange};
-pub use sandbox_options::{Profile, SandboxOptions};
+pub use sandbox_options::{EffectsCount, Profile, SandboxOptions};
+pub use trial::{KeptChanges, TrialResult};
 pub use words::in_words;
 
 use run::{Finished, Started, begin, set_aside_notes, wait_for_end};
@@ -49,6 +52,18 @@ pub struct Shell {
     pub moves: bool,
     /// The edits of a `sed -i` that haft makes itself instead of running it.
     plan: Option<Vec<Planned>>,
+    /// Whether the call itself asks to be tried.
+    wish: TrialWish,
+}
+
+/// Whether a call asks to be tried: to run on a view of the workspace, whose changes count when they are approved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TrialWish {
+    /// It does not.
+    #[default]
+    None,
+    /// It does.
+    Try,
 }
 
 /// Result of a shell command.
@@ -87,6 +102,8 @@ pub struct Ran {
     pub blocked: Vec<Blocked>,
     /// What the command changed in the workspace.
     pub changes: CommandChanges,
+    /// What became of a command that was tried, or whose changes were asked about afterwards.
+    pub trial: Option<TrialResult>,
     /// Prompt that the command waited at; it gets no answer, because its input is closed.
     pub prompt: Option<String>,
     /// Remarks for the model.
@@ -96,7 +113,8 @@ pub struct Ran {
 impl Ran {
     /// Whether the command succeeded: exit code 0, or a code that is an answer.
     pub fn succeeded(&self) -> bool {
-        self.exit == Exit::Code(0) || self.meaning.is_some()
+        let is_kept = self.trial.as_ref().is_none_or(|trial| trial.kept != KeptChanges::None);
+        (self.exit == Exit::Code(0) || self.meaning.is_some()) && is_kept
     }
 
     /// The fault of a call that was cancelled while this ran, with what it had printed.
@@ -159,6 +177,14 @@ impl Operation for Shell {
         network == Network::Off && !self.command.free && self.plan.is_none()
     }
 
+    fn trial(&self, cx: &Context) -> Option<TrialOffer> {
+        self.trial_offer(cx)
+    }
+
+    fn trial_obstacle(&self, cx: &Context) -> Option<String> {
+        self.obstacle(cx)
+    }
+
     async fn run(self, cx: &Context) -> Result<Outcome, Fault> {
         match self {
             Self { plan: Some(plan), .. } => {
@@ -166,7 +192,14 @@ impl Operation for Shell {
                 let notes = in_place::make(plan, cx).await?;
                 Ok(Outcome::Ran(Box::new(Ran::without_process(start.elapsed(), notes))))
             }
-            Self { timeout: Some(timeout), .. } => Ok(Outcome::Ran(Box::new(self.wait(timeout, cx).await?))),
+            Self { timeout: Some(timeout), .. } => {
+                let ran = match cx.run_manner() {
+                    RunManner::Trial => self.try_it(timeout, cx).await?,
+                    RunManner::Reviewed => self.run_reviewed(timeout, cx).await?,
+                    _ => self.wait(timeout, cx).await?,
+                };
+                Ok(Outcome::Ran(Box::new(ran)))
+            }
             Self { timeout: None, .. } => background::start(&self.command, cx).await.map(Outcome::Started),
         }
     }
@@ -188,6 +221,7 @@ impl Ran {
             meaning: None,
             blocked: Vec::new(),
             changes: CommandChanges::default(),
+            trial: None,
             prompt: None,
             notes,
         }
@@ -197,14 +231,21 @@ impl Ran {
 impl Shell {
     /// A run of a command.
     pub fn new(command: Command, timeout: Option<Duration>, output: Output, moves: bool) -> Self {
-        Self { command, timeout, output, moves, plan: None }
+        Self { command, timeout, output, moves, plan: None, wish: TrialWish::None }
     }
 
-    async fn wait(self, timeout: Duration, cx: &Context) -> Result<Ran, Fault> {
+    /// Sets whether the call itself asks to be tried.
+    #[must_use]
+    pub fn wishing(mut self, wish: TrialWish) -> Self {
+        self.wish = wish;
+        self
+    }
+
+    async fn wait(&self, timeout: Duration, cx: &Context) -> Result<Ran, Fault> {
         let start = Instant::now();
         let Started { running, policy, recording, mut notes } = begin(&self.command, self.output, cx).await?;
         let report = running.report().clone();
-        let (Finished { end, mut out, mut err, prompt }, changes, more) = cx
+        let (finished, changes, more) = cx
             .cooperative(async {
                 let mut finished = wait_for_end(running, timeout, cx).await?;
                 let (changes, notes) =
@@ -213,6 +254,14 @@ impl Shell {
             })
             .await?;
         notes.extend(more);
+        let whole = Whole { finished, policy, report, changes, trial: None, notes, start, limit: timeout };
+        Ok(self.conclude(whole, cx).await)
+    }
+
+    /// The result of a command that has ended, with explanations of how.
+    async fn conclude(&self, whole: Whole, cx: &Context) -> Ran {
+        let Whole { finished, policy, report, changes, trial, mut notes, start, limit } = whole;
+        let Finished { end, mut out, mut err, prompt } = finished;
         notes.extend(set_aside_notes(&end, cx));
         notes.extend(cx.session().extension::<Tasks>().unreported_ends());
         let moved = match (self.moves, &end.dir) {
@@ -235,8 +284,7 @@ impl Shell {
         };
         let (took, CommandEnd { left, hit, .. }) = (start.elapsed(), end);
         notes.extend(not_found::explain(exit, &self.command, cx).await);
-        let limit = timeout;
-        Ok(Ran {
+        Ran {
             exit,
             out,
             err,
@@ -249,10 +297,23 @@ impl Shell {
             meaning,
             blocked,
             changes,
+            trial,
             prompt,
             notes,
-        })
+        }
     }
+}
+
+/// All that is known of a command when it has ended.
+struct Whole {
+    finished: Finished,
+    policy: Policy,
+    report: Report,
+    changes: CommandChanges,
+    trial: Option<TrialResult>,
+    notes: Vec<String>,
+    start: Instant,
+    limit: Duration,
 }
 
 /// Moves the session to the folder in which a command ended, if that is a folder of the workspace.

@@ -10,7 +10,7 @@ use super::known::KnownTools;
 use super::paths::Patterns;
 use super::recommended::RECOMMENDED;
 use super::tool_rule::{About, name_matches};
-use super::{BadRule, Effect, ToolRule};
+use super::{BadRule, Effect, EffectRule, ToolRule};
 use haft_shell::{ParsedCommand, RuleSet};
 
 /// Most entries of a folder that are searched for a match of a rule; a larger folder is assumed to have one.
@@ -29,13 +29,14 @@ pub(super) enum Class {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleBook {
     rules: Vec<(Effect, ToolRule, String)>,
+    effect_rules: Vec<EffectRule>,
     known: KnownTools,
 }
 
 impl RuleBook {
     /// An empty book, for rules about these tools.
     pub fn new(known: KnownTools) -> Self {
-        Self { rules: Vec::new(), known }
+        Self { known, ..Self::default() }
     }
 
     /// The tools that rules can be about.
@@ -55,6 +56,17 @@ impl RuleBook {
             self.rules.push((effect, rule, origin.to_owned()));
         }
         Ok(())
+    }
+
+    /// Adds a rule about the effects of tried calls.
+    pub fn add_effect_rule(&mut self, text: &str) -> Result<(), BadRule> {
+        self.effect_rules.push(EffectRule::parse(text)?);
+        Ok(())
+    }
+
+    /// The rules about the effects of tried calls.
+    pub fn effect_rules(&self) -> &[EffectRule] {
+        &self.effect_rules
     }
 
     /// Adds the recommended rules, which allow usual builds, tests and git commands and deny reading files with

@@ -75,6 +75,7 @@ impl RuleBook {
         let decides = match effect {
             Effect::Deny => "denies",
             Effect::Ask | Effect::Allow => "asks about",
+            Effect::Try => "tries",
         };
         Some(format!("`{other}` {decides} the same, in {origin}, and the strictest rule holds"))
     }

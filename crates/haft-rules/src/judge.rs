@@ -150,6 +150,7 @@ impl Judge for RuleJudge {
         Ok(match effect {
             Effect::Deny => Verdict::Deny(format!("{about} is denied by the rule `{rule}`")),
             Effect::Ask => Verdict::Ask(format!("the rule `{rule}` asks about {about}")),
+            Effect::Try => Verdict::Try { by: rule.to_string() },
             Effect::Allow => Verdict::Allow { by: rule.to_string(), exactly },
         })
     }

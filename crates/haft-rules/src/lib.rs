@@ -3,6 +3,7 @@
 //! every call that accesses them, through any tool and under any path. Knows no tool by itself: a registry lists them.
 
 mod book;
+mod effect_rule;
 mod ineffective;
 mod judge;
 mod known;
@@ -18,11 +19,13 @@ use haft_core::permissions::HiddenFiles;
 use haft_core::{AbsPath, Access, Claims, CommandLine, Resource, Workspace};
 
 pub use book::RuleBook;
+pub use effect_rule::{EffectRule, Happened};
 pub use judge::{RuleJudge, RuleSource, RuleStore, SessionJudge};
 pub use known::KnownTools;
 pub use tool_rule::{BadRule, ToolRule};
 
 use book::{Class, Compiled};
+use effect_rule::EffectPatterns;
 use haft_shell::{self as shell, ParsedCommand};
 
 /// The effect of a rule on the calls that it covers.
@@ -32,19 +35,22 @@ pub enum Effect {
     Deny,
     /// Asks for approval.
     Ask,
+    /// Tries the call without asking, and asks about its effects.
+    Try,
     /// Allows the call without asking.
     Allow,
 }
 
 impl Effect {
     /// Every effect, the strictest first.
-    pub const ALL: [Effect; 3] = [Effect::Deny, Effect::Ask, Effect::Allow];
+    pub const ALL: [Effect; 4] = [Effect::Deny, Effect::Ask, Effect::Try, Effect::Allow];
 
     /// Name of the effect in settings.
     pub fn name(self) -> &'static str {
         match self {
             Effect::Deny => "deny",
             Effect::Ask => "ask",
+            Effect::Try => "try",
             Effect::Allow => "allow",
         }
     }
@@ -77,7 +83,9 @@ pub enum Scripts {
 pub struct Rules {
     deny: Compiled,
     ask: Compiled,
+    tried: Compiled,
     allow: Compiled,
+    effects: EffectPatterns,
 }
 
 /// The parts of a call that rules look at.
@@ -97,13 +105,20 @@ impl Rules {
         let folders: Vec<PathBuf> =
             workspace.folders().iter().map(|folder| folder.path.as_path().to_owned()).collect();
         let compiled = |effect| Compiled::new(book.rules(effect), &folders, home);
-        Self { deny: compiled(Effect::Deny), ask: compiled(Effect::Ask), allow: compiled(Effect::Allow) }
+        Self {
+            deny: compiled(Effect::Deny),
+            ask: compiled(Effect::Ask),
+            tried: compiled(Effect::Try),
+            allow: compiled(Effect::Allow),
+            effects: EffectPatterns::new(book.effect_rules(), &folders, home),
+        }
     }
 
     /// The decision on a call; `None` if no rule covers it.
     pub fn rule_on(&self, called: &CallFacts<'_>) -> Option<Ruling> {
         self.match_any_part(&self.deny, Effect::Deny, called)
             .or_else(|| self.match_any_part(&self.ask, Effect::Ask, called))
+            .or_else(|| self.match_any_part(&self.tried, Effect::Try, called))
             .or_else(|| self.allow_all_parts(called))
     }
 
@@ -120,6 +135,11 @@ impl Rules {
             }
             _ => None,
         })
+    }
+
+    /// The rule that approves an effect of a tried call on a path.
+    pub fn approves(&self, happened: Happened, path: &AbsPath) -> Option<&EffectRule> {
+        self.effects.approves(happened, path)
     }
 
     /// Whether a rule denies reading a file.

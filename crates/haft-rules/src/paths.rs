@@ -46,7 +46,7 @@ pub(super) fn check(pattern: &str) -> Result<(), String> {
     glob(pattern).map(drop).map_err(|error| error.kind().to_string())
 }
 
-fn glob(pattern: &str) -> Result<globset::Glob, globset::Error> {
+pub(super) fn glob(pattern: &str) -> Result<globset::Glob, globset::Error> {
     GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build()
 }
 
@@ -122,7 +122,7 @@ impl Patterns {
 }
 
 /// The pattern as absolute ones, one for each folder that it may be relative to.
-fn absolute(pattern: &str, folders: &[PathBuf], home: Option<&Path>) -> Vec<String> {
+pub(super) fn absolute(pattern: &str, folders: &[PathBuf], home: Option<&Path>) -> Vec<String> {
     let below = |folder: &Path, rest: &str| format!("{}/{rest}", escaped(folder));
     if let Some(rest) = pattern.strip_prefix("~/") {
         return home.map(|home| below(home, &plain(rest))).into_iter().collect();

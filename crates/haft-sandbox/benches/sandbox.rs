@@ -24,6 +24,7 @@ fn task(folder: &Path) -> Task {
         input: Vec::new(),
         reports_dir: false,
         record: None,
+        view: None,
     }
 }
 

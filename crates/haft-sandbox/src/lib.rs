@@ -10,6 +10,7 @@ pub mod names;
 mod offload;
 mod path;
 pub mod process;
+mod removal;
 pub mod sandbox;
 pub mod secrets;
 mod stat;

@@ -19,6 +19,8 @@ pub mod recorder;
 mod running;
 mod slot;
 mod supervisor;
+#[cfg(target_os = "linux")]
+pub mod trial;
 mod wire;
 mod worker;
 
@@ -116,6 +118,8 @@ pub struct Task {
     pub reports_dir: bool,
     /// What to record of its changes. Needs a sandbox with layers.
     pub record: Option<recorder::Options>,
+    /// The view to run it in, if it is tried. Needs a sandbox with a mount namespace.
+    pub view: Option<trial::Mounts>,
 }
 
 /// Whether standard output and standard error are read as one stream.
@@ -244,8 +248,8 @@ impl Slot {
             .list(env)
             .number(task.reports_dir.into())
             .number(task.record.is_some().into())
-            .number(memory.unwrap_or(u64::MAX))
-            .frame();
+            .number(memory.unwrap_or(u64::MAX));
+        let frame = task.view.unwrap_or_default().build(frame).frame();
         let files = [input.as_fd(), out_end.as_fd(), err_end.as_fd()];
         let socket = &mut self.process.socket;
         socket.send(&frame, &files).await?;

@@ -237,10 +237,16 @@ impl Store {
     /// Removes the folder with all that is in it. A missing one is no error.
     pub fn remove_all(&self) -> io::Result<()> {
         self.require_valid()?;
-        match std::fs::remove_dir_all(&self.dir) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(with_path(&self.dir, error)),
-            _ => Ok(()),
-        }
+        // The old sides of commands may be directories without any rights.
+        remove_tree(&self.dir).map_err(|error| with_path(&self.dir, error))
+    }
+
+    /// Removes the folder with all that is in it on a background thread. A process that ends before that leaves it.
+    pub fn remove_all_later(&self) -> io::Result<()> {
+        self.require_valid()?;
+        let dir = self.dir.clone();
+        crate::removal::remove_later(move || drop(remove_tree(&dir)));
+        Ok(())
     }
 
     /// Syncs a file.
@@ -456,6 +462,29 @@ fn invalid_name(name: &str) -> io::Error {
 
 fn with_path(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
+}
+
+/// Removes a directory with all that is in it, directories without any rights included, such as those that overlay mounts
+/// leave. A missing one is no error.
+pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            open_up(path);
+            std::fs::remove_dir_all(path)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// Gives the owner all rights in a directory and those below.
+fn open_up(path: &Path) {
+    let _ = std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
 }
 
 #[cfg(test)]

@@ -248,6 +248,7 @@ fn check_sandbox(folders: &Folders, root: &Path, found: &mut Findings) {
             input: Vec::new(),
             reports_dir: false,
             record: Some(sandbox::recorder::Options::new(vec![root.to_owned()], recording.dir().to_owned())),
+            view: None,
         };
         let mut running = slot.run(task).await?;
         let mut printed = Vec::new();
@@ -274,6 +275,19 @@ fn check_sandbox(folders: &Folders, root: &Path, found: &mut Findings) {
     }
     if printed.trim().is_empty() {
         found.add("sandbox", State::Good, "six ways out of it were tried, and none led out");
+    }
+    let no_view = (!report.has(sandbox::Layer::View)).then_some(sandbox::trial::Obstacle::NoView);
+    match no_view.or_else(|| sandbox::trial::obstacle(&[root.to_owned()])) {
+        None => found.add(
+            "trials",
+            State::Good,
+            "a command can be tried on a view of the workspace before it counts",
+        ),
+        Some(why) => found.add(
+            "trials",
+            State::Note,
+            format!("no command can be tried: {why}; it runs directly, and is kept or undone afterwards"),
+        ),
     }
     match not_recorded {
         None => {

@@ -53,7 +53,7 @@ fn list(common: &Common) -> anyhow::Result<ExitCode> {
         for (_, parsed, place) in book.iter().filter(|(other, ..)| *other == effect) {
             let style = match effect {
                 Effect::Deny => BAD,
-                Effect::Ask => NAME,
+                Effect::Ask | Effect::Try => NAME,
                 Effect::Allow => GOOD,
             };
             let (word, rule, place) = (effect.name(), one_line(parsed.text()), one_line(place));

@@ -186,8 +186,8 @@ fn a_dangerous_call_is_marked_and_every_key_is_answered() {
     let first = lines.next().unwrap();
     assert!(first.starts_with(" DANGEROUS  Bash wants to run (terminal-"), "{shown}");
     assert!(lines.next().unwrap().starts_with("it may do harm that cannot be undone: "), "{shown}");
-    assert!(shown.contains("[y] once  [w] once, with the network  [e] edit"), "{shown}");
-    seat.types("q").sees("no such key: press one of y w e v x n").sees("> ");
+    assert!(shown.contains("[y] once  [w] once, with the network  [t] try it  [e] edit"), "{shown}");
+    seat.types("q").sees("no such key: press one of y w t e v x n").sees("> ");
     seat.types("\u{1b}[A").sees("no such key").sees("> ");
     seat.types("\u{4}").sees("Ctrl-D: no");
     let (code, screen) = seat.leaves();
@@ -234,8 +234,9 @@ fn a_question_breaks_between_words_on_a_narrow_screen() {
             "[y] once  [s] for the session",
             "[p] for the project  [u] everywhere",
             "[r] another rule",
-            "[w] once, with the network  [e] edit",
-            "[v] all of it  [x] explain  [n] no",
+            "[w] once, with the network  [t] try it",
+            "[e] edit  [v] all of it  [x] explain",
+            "[n] no",
             "always means Bash(mkdir:*),",
             "Bash(cargo build:*)",
             ">",

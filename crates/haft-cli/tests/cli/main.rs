@@ -34,6 +34,7 @@ mod state;
 mod state_errors;
 #[cfg(target_os = "linux")]
 mod terminal;
+mod trials;
 #[cfg(target_os = "linux")]
 mod web;
 mod workspace;

@@ -109,6 +109,12 @@ impl Seat {
         (code, self.screen)
     }
 
+    /// Kills haft.
+    pub(super) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.ends();
+    }
+
     /// Waits for the end and returns the exit code; the screen can still be looked at.
     pub(super) fn ends(&mut self) -> i32 {
         let mut rest = Vec::new();

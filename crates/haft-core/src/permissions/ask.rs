@@ -34,6 +34,8 @@ pub struct ApprovalRequest {
     pub preview: Option<Preview>,
     /// The session's workspace, for the names of paths.
     workspace: Workspace,
+    /// What is asked.
+    pub stage: Stage,
     /// Why the call needs approval.
     pub reason: String,
     /// Whether the call can do harm that cannot be undone.
@@ -59,6 +61,16 @@ impl ApprovalRequest {
 
     /// The call in one line, for places that show no more: `Bash: python3 app.py`, `Edit app.py (+1 −1)`.
     pub fn headline(&self) -> String {
+        let call = self.call_in_one_line();
+        match self.stage {
+            Stage::Before => call,
+            Stage::Tried => format!("Keep what this would change? {call}"),
+            Stage::Untriable => format!("Run this directly? {call}"),
+            Stage::Done => format!("Keep what this has changed? {call}"),
+        }
+    }
+
+    fn call_in_one_line(&self) -> String {
         let command = self.claims.iter().find_map(|(_, resource)| match resource {
             Resource::Command(line) => Some(line.text()),
             _ => None,
@@ -120,6 +132,21 @@ fn one_line(text: &str) -> String {
     }
 }
 
+/// What a person is asked about a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stage {
+    /// Whether it may run.
+    #[default]
+    Before,
+    /// Which of its effects are kept: it has run as a trial, and none of them counts yet.
+    Tried,
+    /// Whether it may run directly, since it cannot be tried.
+    Untriable,
+    /// Whether its effects are kept or undone: it has run directly.
+    Done,
+}
+
 /// Says how the user can allow a call other than by answering.
 pub(crate) type ApprovalAdvice = dyn Fn(&ApprovalRequest) -> Option<String> + Send + Sync;
 
@@ -133,6 +160,8 @@ pub enum Choice {
     AllowAlways(Vec<Rule>),
     /// Allow this call only, and let it reach the network.
     AllowWithNetwork,
+    /// Run this call as a trial, and ask about its effects afterwards.
+    Try,
     /// Allow some parts of the change, and not the others.
     AllowParts,
     /// Allow this call with other arguments.
@@ -156,6 +185,8 @@ pub enum Decision {
     },
     /// Allow this call only, and let it reach the network. Counts as [`Decision::AllowOnce`] where that is not offered.
     AllowWithNetwork,
+    /// Run this call as a trial, and ask about its effects afterwards. Denies the call where that is not offered.
+    Try,
     /// Ask again about the call with these arguments instead, so that the person sees what they would change.
     Revise(Value),
     /// Allow only these parts of the change, counted from 0 in the preview.
@@ -228,7 +259,10 @@ pub struct NoApprover;
 impl Approver for NoApprover {
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, Result<Decision, Fault>> {
         let ApprovalRequest { tool, reason, .. } = &request;
-        let denial = format!("`{tool}` needs permission ({reason}) and there is nobody to ask");
+        let denial = match request.stage {
+            Stage::Before => format!("`{tool}` needs permission ({reason}) and there is nobody to ask"),
+            _ => "there is nobody to ask".to_owned(),
+        };
         Box::pin(std::future::ready(Ok(Decision::Deny { feedback: Some(request.with_advice(denial)) })))
     }
 
@@ -284,6 +318,8 @@ pub(crate) enum DecidedBy {
     Mode(Mode),
     /// A person, with the kind of answer.
     Person(&'static str),
+    /// Its effects are asked about, so the call itself was not.
+    Trial,
     /// The reason for which it was denied.
     Reason(String),
 }
@@ -292,7 +328,7 @@ impl DecidedBy {
     /// What allowed a call without approval.
     pub(crate) fn verdict(verdict: &Verdict, mode: Mode) -> Self {
         match (verdict, mode) {
-            (Verdict::Allow { by, .. }, _) => DecidedBy::Rule(by.clone()),
+            (Verdict::Allow { by, .. } | Verdict::Try { by }, _) => DecidedBy::Rule(by.clone()),
             (_, Mode::AcceptEdits | Mode::Bypass) => DecidedBy::Mode(mode),
             _ => DecidedBy::NotNeeded,
         }
@@ -306,6 +342,7 @@ impl fmt::Display for DecidedBy {
             DecidedBy::Rule(rule) => write!(f, "the rule `{rule}`"),
             DecidedBy::Mode(mode) => write!(f, "the mode `{}`", mode.name()),
             DecidedBy::Person(how) => write!(f, "the user, {how}"),
+            DecidedBy::Trial => f.write_str("a trial, whose effects are asked about"),
             DecidedBy::Reason(reason) => f.write_str(reason),
         }
     }
@@ -324,14 +361,51 @@ impl PermissionState {
     }
 }
 
+/// The request for a person about the effects of a call.
+pub(crate) fn request_about_effects(
+    stage: Stage,
+    preview: Preview,
+    reason: String,
+    cx: &Context,
+) -> ApprovalRequest {
+    let (input, claims) = cx.facts().cloned().unwrap_or_else(|| (Value::Null, Claims::none()));
+    let parts = (stage == Stage::Tried && preview.parts.len() > 1).then_some(Choice::AllowParts);
+    let choices = [Choice::AllowOnce].into_iter().chain(parts).chain([Choice::Deny]).collect();
+    ApprovalRequest {
+        call: cx.call().clone(),
+        session: cx.session().id().clone(),
+        works_for: cx.session().parent().map(|parent| parent.id().clone()),
+        tool: cx.tool().clone(),
+        input,
+        claims,
+        preview: Some(preview),
+        workspace: cx.session_workspace().clone(),
+        stage,
+        reason,
+        is_dangerous: false,
+        advice: None,
+        mode: Mode::Bypass,
+        choices,
+    }
+}
+
+/// Answers that only some calls can be given.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Offers {
+    /// The call can be given the network.
+    pub(crate) network: bool,
+    /// The call can be tried.
+    pub(crate) trial: bool,
+}
+
 /// The request for a person, with the answers to offer.
 pub(crate) fn request(
     question: &Question<'_>,
     judges: &[Arc<dyn Judge>],
     verdict: &Verdict,
     preview: Option<Preview>,
-    can_be_given_network: bool,
-    NeededApproval { reason, advice, mode, is_extreme }: NeededApproval,
+    offers: Offers,
+    NeededApproval { reason, advice, mode, is_extreme, is_outside: _ }: NeededApproval,
 ) -> ApprovalRequest {
     let Question { input, claims, cx, .. } = question;
     let mut choices = vec![Choice::AllowOnce];
@@ -343,9 +417,8 @@ pub(crate) fn request(
             choices.push(Choice::AllowAlways(rules));
         }
     }
-    if can_be_given_network {
-        choices.push(Choice::AllowWithNetwork);
-    }
+    choices.extend(offers.network.then_some(Choice::AllowWithNetwork));
+    choices.extend(offers.trial.then_some(Choice::Try));
     if preview.as_ref().is_some_and(|preview| preview.parts.len() > 1) {
         choices.push(Choice::AllowParts);
     }
@@ -359,6 +432,7 @@ pub(crate) fn request(
         claims: (*claims).clone(),
         preview,
         workspace: cx.session_workspace().clone(),
+        stage: Stage::Before,
         reason,
         is_dangerous: is_extreme,
         advice,
@@ -381,6 +455,8 @@ pub(crate) enum Approved {
     ByOtherAnswer,
     /// As it is, this time, with the network.
     WithNetwork,
+    /// As a trial.
+    AsTrial,
     /// With other arguments.
     Edited(Value),
     /// Not yet: with other arguments it is asked about again.
@@ -399,6 +475,7 @@ pub(crate) async fn ask(
 ) -> Result<Approved, Fault> {
     let may_remember = !request.offered().is_empty();
     let may_give_network = request.choices.contains(&Choice::AllowWithNetwork);
+    let may_try = request.choices.contains(&Choice::Try);
     let parts = request.preview.as_ref().map_or(0, |preview| preview.parts.len());
     cx.emit(EventKind::Asked, || EventPayload::Asked { reason: request.reason.clone() });
     let asking = catch_panic_async(async { approver.ask(request).await });
@@ -419,6 +496,7 @@ pub(crate) async fn ask(
         Ok(Decision::AllowOnce) => "allowed once",
         Ok(Decision::AllowAlways { .. }) => "allowed always",
         Ok(Decision::AllowWithNetwork) => "allowed once, with the network",
+        Ok(Decision::Try) => "to be tried first",
         Ok(Decision::Revise(_)) => "other arguments",
         Ok(Decision::AllowParts(_)) => "allowed in part",
         Ok(Decision::AllowEdited(_)) => "allowed with other arguments",
@@ -432,6 +510,8 @@ pub(crate) async fn ask(
         Decision::AllowOnce => Ok(Approved::Once),
         Decision::AllowWithNetwork if may_give_network => Ok(Approved::WithNetwork),
         Decision::AllowWithNetwork => Ok(Approved::Once),
+        Decision::Try if may_try => Ok(Approved::AsTrial),
+        Decision::Try => Err(denied(format!("`{}` cannot be tried", cx.tool()))),
         Decision::Revise(input) => Ok(Approved::Revised(input)),
         // "Always" was not offered: it counts as "once".
         Decision::AllowAlways { .. } if !may_remember => Ok(Approved::Once),

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::commands;
-use haft_ops::{Command, Foreseen, Outcome, Ran, Shell};
+use haft_ops::{Command, Foreseen, Outcome, Ran, Shell, TrialWish};
 
 /// The longest reply, in characters.
 const MAX_RESULT_CHARS: usize = 30_000;
@@ -41,6 +41,9 @@ pub(crate) struct Input {
     /// Whether it runs without the sandbox; the user is asked every time
     #[serde(default)]
     dangerously_disable_sandbox: bool,
+    /// Whether it is tried first: it runs on a copy of the workspace's files, and the user decides which of its changes are kept
+    #[serde(default, rename = "try")]
+    tried: bool,
     /// What `sed -i` is going to make of a file, where the user was shown that already. For hosts; leave it away
     #[serde(rename = "_simulated_sed_edit")]
     #[schemars(extend("x-host-only" = true))]
@@ -82,7 +85,8 @@ impl Tool for Bash {
             command.require_foreseen(&foreseen, cx)?;
         }
         let timeout = (!input.run_in_background).then(|| Duration::from_millis(timeout));
-        Ok(Shell::new(command, timeout, Output::Joined, true))
+        let wish = if input.tried { TrialWish::Try } else { TrialWish::None };
+        Ok(Shell::new(command, timeout, Output::Joined, true).wishing(wish))
     }
 
     fn approval(_input: &Input, op: &Shell, cx: &Context) -> Approval {

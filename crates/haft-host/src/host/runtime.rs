@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use haft_journal as journal;
 use haft_ops::{
-    EditOptions, Editing, Hidden, Ignored, Leniency, Placeholders, Profile, SandboxOptions, Searching,
+    EditOptions, Editing, EffectsCount, Hidden, Ignored, Leniency, Placeholders, Profile, SandboxOptions,
+    Searching,
 };
 use haft_sandbox::Store;
 use haft_sandbox::sandbox::{self, Layer, Layers, Network};
 use haft_text::check::Checkers;
 
 use super::{DAY, Host};
-use crate::settings::{Folders, LayerSetting, LayersSetting, Settings, home};
+use crate::settings::{EffectsSetting, Folders, LayerSetting, LayersSetting, Settings, home};
 
 /// The options of operations that change files.
 pub(super) fn editing(settings: &Settings) -> Editing {
@@ -48,6 +49,10 @@ pub(super) fn sandbox_options(settings: &Settings, state: &Store, folders: &Fold
         },
         required: set.require.iter().map(layer).collect(),
         network: if set.network == Some(true) { Network::On } else { Network::Off },
+        effects: match set.effects {
+            None | Some(EffectsSetting::Record) => EffectsCount::AtOnce,
+            Some(EffectsSetting::Ask) => EffectsCount::WhenApproved,
+        },
         hidden: set
             .hidden
             .iter()

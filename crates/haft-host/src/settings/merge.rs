@@ -23,7 +23,8 @@ impl Settings {
             files: Files { durability, lenient, placeholders, check },
             search: Search { hidden, ignored, seconds },
             sandbox,
-            permissions: Permissions { allow: _, ask: _, deny: _, recommended: _, seconds: patience },
+            permissions:
+                Permissions { allow: _, ask: _, r#try: _, deny: _, effects: _, recommended: _, seconds: patience },
             journal,
             hooks: Hooks { pre_tool_use, post_tool_use, post_tool_use_failure },
             // A project cannot set the others.
@@ -86,7 +87,8 @@ impl Settings {
             files: Files { durability, lenient, placeholders, check },
             search: Search { hidden, ignored, seconds },
             sandbox,
-            permissions: Permissions { allow, ask, deny, recommended, seconds: patience },
+            permissions:
+                Permissions { allow, ask, r#try: tried, deny, effects, recommended, seconds: patience },
             journal:
                 JournalLimits { keep_days: days, keep_megabytes: space, keep_changes, max_file_megabytes },
             hooks: Hooks { pre_tool_use, post_tool_use, post_tool_use_failure },
@@ -122,6 +124,8 @@ impl Settings {
         ignore("files.check", is_looser);
         ignore("search", hidden.is_some() || ignored.is_some() || seconds.is_some());
         ignore("sandbox", sandbox != Sandbox::default());
+        ignore("permissions.try", !tried.is_empty());
+        ignore("permissions.effects", !effects.is_empty());
         ignore("permissions.allow", !allow.is_empty() || recommended == Some(true));
         // A shorter timeout denies unanswered questions sooner, which is stricter.
         let limit = so_far.permissions.seconds;

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::path::Path;
 
-use haft_rules::{Effect, KnownTools, RuleBook, ToolRule};
+use haft_rules::{Effect, EffectRule, KnownTools, RuleBook, ToolRule};
 use schemars::JsonSchema;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::error::{Explain as _, HostError, HostErrorKind};
 
-/// Rules about calls: what is denied stays denied, then it is asked, then it is allowed.
+/// Rules about calls: what is denied stays denied, then it is asked, then it is tried, then it is allowed.
 ///
 /// A rule is `Tool`, or `Tool(what it is about)`: a pattern of paths for tools of files (`Edit(src/**)`, `Read(.env)`,
 /// `Read(~/notes/**)`), a command for shells (`Bash(git status:*)`, `Bash(npm run *)`), `domain:example.org` for the
@@ -23,8 +23,15 @@ pub struct Permissions {
     pub allow: Vec<RuleSetting>,
     /// Calls that haft asks about every time.
     pub ask: Vec<RuleSetting>,
+    /// Commands that run on a copy-on-write view of the workspace without a question; haft asks about what they changed
+    /// there before it counts. Trusted projects only.
+    pub r#try: Vec<RuleSetting>,
     /// Calls that haft denies.
     pub deny: Vec<RuleSetting>,
+    /// What commands that are tried may change without a question: `add`, `change`, `delete` or `any` and a pattern of
+    /// paths, such as `add src/**`. Holds if these rules cover all that a command did, and nothing of it makes other
+    /// programs run something. Trusted projects only.
+    pub effects: Vec<String>,
     /// Whether haft's own recommended rules are added: usual builds, tests and git commands are allowed, files with
     /// secrets denied. Trusted projects only.
     pub recommended: Option<bool>,
@@ -93,7 +100,8 @@ impl Permissions {
     fn all(&self) -> impl Iterator<Item = (Effect, &RuleSetting)> {
         let deny = self.deny.iter().map(|rule| (Effect::Deny, rule));
         let ask = self.ask.iter().map(|rule| (Effect::Ask, rule));
-        deny.chain(ask).chain(self.allow.iter().map(|rule| (Effect::Allow, rule)))
+        let tried = self.r#try.iter().map(|rule| (Effect::Try, rule));
+        deny.chain(ask).chain(tried).chain(self.allow.iter().map(|rule| (Effect::Allow, rule)))
     }
 
     /// Checks every rule and its examples.
@@ -107,6 +115,10 @@ impl Permissions {
             rule.check_examples(effect, matches, not_matches, root, home().as_deref())
                 .explain(HostErrorKind::Settings, place)?;
         }
+        for rule in &self.effects {
+            EffectRule::parse(rule)
+                .explain(HostErrorKind::Settings, || "`permissions.effects`".to_owned())?;
+        }
         Ok(())
     }
 
@@ -115,6 +127,7 @@ impl Permissions {
         for (effect, setting) in self.all() {
             book.add(effect, setting.rule(), place)?;
         }
+        self.effects.iter().try_for_each(|rule| book.add_effect_rule(rule))?;
         if self.recommended == Some(true) {
             book.add_recommended()?;
         }

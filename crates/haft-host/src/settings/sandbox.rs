@@ -17,6 +17,11 @@ pub struct Sandbox {
     pub require: Vec<LayerSetting>,
     /// Whether commands reach the network (default: false).
     pub network: Option<bool>,
+    /// What happens to what commands change: `record`, so that it can be undone (the default), or `ask`: a command that
+    /// needs approval runs on a copy-on-write view of the workspace without a question, and haft asks about what it changed
+    /// there before it counts. Where there can be no view, it runs after a question, and haft asks whether to keep or undo
+    /// what it changed.
+    pub effects: Option<EffectsSetting>,
     /// Files and folders that commands do not see, besides those in the home that hold credentials: absolute, or
     /// with `~` for the home.
     pub hidden: Vec<PathBuf>,
@@ -53,6 +58,16 @@ pub enum LayersSetting {
     None,
 }
 
+/// What happens to what commands change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EffectsSetting {
+    /// It counts at once and can be undone.
+    Record,
+    /// It counts when it is approved.
+    Ask,
+}
+
 /// One layer of the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -78,6 +93,7 @@ impl Sandbox {
         self.layers = later.layers.or(self.layers);
         self.require.extend(later.require);
         self.network = later.network.or(self.network);
+        self.effects = later.effects.or(self.effects);
         self.hidden.extend(later.hidden);
         self.pass_env.extend(later.pass_env);
         self.profile = later.profile.or(self.profile);

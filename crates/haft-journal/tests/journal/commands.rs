@@ -64,6 +64,7 @@ impl Fixture {
 
     /// No recording and no temporary file is left.
     fn require_clean(&self) {
+        haft_sandbox::sandbox::settle(Duration::from_secs(10));
         let recordings = self.rig.folder.path().join("state/recordings");
         let left: Vec<_> = std::fs::read_dir(recordings).into_iter().flatten().collect();
         assert!(left.is_empty(), "{left:?}");

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock, Weak};
 
-use haft_core::permissions::{ApprovalRequest, Approver, Choice, Decision, Scope};
+use haft_core::permissions::{ApprovalRequest, Approver, Choice, Decision, Scope, Stage};
 use haft_core::{BoxFuture, Fault, Hash, Resource, visible};
 use rmcp::service::{Peer, RoleServer};
 use serde_json::{Value, json};
@@ -15,7 +15,12 @@ const ONCE: &str = "allow once";
 const SESSION: &str = "allow for this session";
 const WITH_NETWORK: &str = "allow once, with the network";
 const EDITED: &str = "allow with other arguments";
+const TRY: &str = "try it, and ask about what it changes";
+const KEEP_ALL: &str = "keep all";
+const KEEP_SOME: &str = "keep some";
 const NO: &str = "no";
+const KEEP_NOTHING: &str = "keep nothing";
+const UNDO: &str = "undo";
 
 /// The most bytes of a diff, or of the arguments, that a question shows.
 const MAX_SHOWN: usize = 12_000;
@@ -60,7 +65,8 @@ impl Approver for ClientUser {
             let denial = match caller.elicit(&name, message, schema(&request)).await? {
                 FormAnswer::Accepted(content) => match chosen(&request, &content) {
                     Some(decision) => return Ok(decision),
-                    None if content["answer"] == NO => match feedback(&caller, &name, &tool).await {
+                    None if content["answer"] == KEEP_SOME => return some(&caller, &name, &request).await,
+                    None if content["answer"] == refusal(&request) => match feedback(&caller, &name, &tool).await {
                         Some(feedback) => format!("the user denied `{tool}`: {feedback}"),
                         None => format!("the user denied `{tool}`"),
                     },
@@ -96,20 +102,47 @@ pub(super) fn hash(text: &str) -> Hash {
 
 /// One field with a default: clients show it in two lines, and it can be sent as it is.
 fn schema(request: &ApprovalRequest) -> Value {
+    let offers = |choice: Choice, answer: &'static str| request.choices.contains(&choice).then_some(answer);
     let session = (!request.offered().is_empty()).then_some(SESSION);
-    let network = request.choices.contains(&Choice::AllowWithNetwork).then_some(WITH_NETWORK);
-    let answers: Vec<&str> = [ONCE].into_iter().chain(session).chain(network).chain([EDITED, NO]).collect();
+    let answers: Vec<&str> = [agreement(request)]
+        .into_iter()
+        .chain(session)
+        .chain(offers(Choice::AllowWithNetwork, WITH_NETWORK))
+        .chain(offers(Choice::Try, TRY))
+        .chain(offers(Choice::AllowParts, KEEP_SOME).filter(|_| request.stage == Stage::Tried))
+        .chain(offers(Choice::Edit, EDITED))
+        .chain([refusal(request)])
+        .collect();
+    let default = answers[0];
     json!({
         "type": "object",
-        "properties": {"answer": {"type": "string", "title": "Answer", "enum": answers, "default": ONCE}},
+        "properties": {"answer": {"type": "string", "title": "Answer", "enum": answers, "default": default}},
         "required": ["answer"],
     })
+}
+
+/// The answer that agrees to what is asked.
+fn agreement(request: &ApprovalRequest) -> &'static str {
+    match request.stage {
+        Stage::Tried | Stage::Done => KEEP_ALL,
+        _ => ONCE,
+    }
+}
+
+/// The answer that refuses it.
+fn refusal(request: &ApprovalRequest) -> &'static str {
+    match request.stage {
+        Stage::Tried => KEEP_NOTHING,
+        Stage::Done => UNDO,
+        _ => NO,
+    }
 }
 
 /// The approval that the form contains. Anything else is a denial.
 fn chosen(request: &ApprovalRequest, content: &Value) -> Option<Decision> {
     match content.get("answer").and_then(Value::as_str) {
-        Some(ONCE) => Some(Decision::AllowOnce),
+        Some(answer) if answer == agreement(request) => Some(Decision::AllowOnce),
+        Some(TRY) if request.choices.contains(&Choice::Try) => Some(Decision::Try),
         Some(WITH_NETWORK) if request.choices.contains(&Choice::AllowWithNetwork) => {
             Some(Decision::AllowWithNetwork)
         }
@@ -142,6 +175,46 @@ async fn edited(caller: &Caller, name: &str, request: &ApprovalRequest) -> Resul
     })
 }
 
+/// Asks in a second form which parts of the changes are kept. Anything but numbers of parts keeps nothing.
+async fn some(caller: &Caller, name: &str, request: &ApprovalRequest) -> Result<Decision, Fault> {
+    let parts = request.preview.as_ref().map(|preview| preview.parts.as_slice()).unwrap_or_default();
+    let mut message = "Which changes to keep? Their numbers, such as 1,3-5:".to_owned();
+    for (number, part) in parts.iter().enumerate() {
+        let first = part.lines().next().unwrap_or_default().trim_start_matches("# ");
+        let _ = write!(message, "\n{} {}", number + 1, visible(first));
+    }
+    let numbers = json!({"type": "string", "title": "Numbers"});
+    let form = json!({"type": "object", "properties": {"numbers": numbers}, "required": ["numbers"]});
+    let answer = caller.elicit(&format!("parts-{name}"), message, form).await?;
+    let chosen = match &answer {
+        FormAnswer::Accepted(content) => {
+            content.get("numbers").and_then(Value::as_str).and_then(|text| numbers_in(text, parts.len()))
+        }
+        FormAnswer::Declined | FormAnswer::Dismissed => None,
+    };
+    Ok(match chosen {
+        Some(chosen) => Decision::AllowParts(chosen),
+        None => {
+            let denial = "the user wanted to keep some of the changes, but named none of them".to_owned();
+            Decision::Deny { feedback: Some(denial) }
+        }
+    })
+}
+
+/// The parts that a text such as `1,3-5` names, counted from 0; nothing if one of them does not exist.
+fn numbers_in(text: &str, count: usize) -> Option<Vec<usize>> {
+    let mut chosen = Vec::new();
+    for piece in text.split([',', ' ']).filter(|piece| !piece.is_empty()) {
+        let (first, last) = piece.split_once('-').unwrap_or((piece, piece));
+        let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        if first == 0 || last > count || first > last {
+            return None;
+        }
+        chosen.extend(first - 1..last);
+    }
+    Some(chosen).filter(|chosen| !chosen.is_empty())
+}
+
 /// Asks in a second form what the model should do instead. A text field beside the answer would keep some clients from
 /// sending the form while it is empty.
 async fn feedback(caller: &Caller, name: &str, tool: &str) -> Option<String> {
@@ -164,6 +237,10 @@ fn question(request: &ApprovalRequest) -> String {
     let headline = request.headline();
     let mut text = visible(&headline).replace(['\n', '\t'], " ");
     let command = command(request);
+    // Never cut: a deletion must not hide behind many other changes.
+    if let Some(preview) = request.preview.as_ref().filter(|preview| !preview.summary.is_empty()) {
+        let _ = write!(text, "\n{}", visible(preview.summary.trim_end()));
+    }
     match (&request.preview, command) {
         (Some(preview), _) if !preview.diff.is_empty() => write_part(&mut text, changed_lines(&preview.diff)),
         // The headline has only the beginning of a long command.
@@ -227,6 +304,14 @@ fn write_part(text: &mut String, part: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_name_parts() {
+        assert_eq!(numbers_in("1, 3-4", 4), Some(vec![0, 2, 3]));
+        for wrong in ["", "0", "5", "2-1", "all", "1,x"] {
+            assert_eq!(numbers_in(wrong, 4), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn a_long_part_says_what_is_missing() {

@@ -117,6 +117,7 @@ async fn run_shell(shell: &Path, home: PathBuf, env: &Env, policy: Policy) -> Op
         input: Vec::new(),
         reports_dir: false,
         record: None,
+        view: None,
     };
     let mut running = slot.run(task).await.ok()?;
     let mut output = Vec::new();

@@ -150,6 +150,7 @@ impl Program {
             input: Vec::new(),
             reports_dir: false,
             record,
+            view: None,
         };
         let running = slot.run(task).await.map_err(start_fault)?;
         let (Finished { end, mut out, mut err, prompt }, changes, mut notes) = cx
@@ -174,6 +175,7 @@ impl Program {
             hit,
             meaning: None,
             blocked,
+            trial: None,
             changes,
             prompt,
             notes,

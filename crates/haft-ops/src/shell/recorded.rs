@@ -9,11 +9,11 @@ use haft_sandbox::sandbox::recorder::{Effect, Effects, New, Old, Options};
 use haft_sandbox::sandbox::{CommandEnd, Layers, Policy};
 
 /// Most files that a result lists.
-const MAX_LISTED: usize = 100;
+pub(super) const MAX_LISTED: usize = 100;
 /// Most files that cannot be undone and are named in notes.
 const MAX_NOTES: usize = 5;
 /// Most characters of a command that the journal keeps.
-const MAX_TEXT: usize = 500;
+pub(super) const MAX_TEXT: usize = 500;
 /// Name of a repository's folder: what git keeps there is listed as one.
 const GIT: &str = ".git";
 
@@ -115,7 +115,7 @@ fn shown(path: &Path, cx: &Context) -> String {
 }
 
 /// Notes about changes that cannot be undone.
-fn not_undoable(effects: &Effects, cx: &Context) -> Vec<String> {
+pub(super) fn not_undoable(effects: &Effects, cx: &Context) -> Vec<String> {
     let not_kept = effects
         .not_kept
         .iter()
@@ -133,7 +133,7 @@ fn not_undoable(effects: &Effects, cx: &Context) -> Vec<String> {
 }
 
 /// The files that were changed, deletions first; a repository's own files as one.
-fn listed(effects: &Effects, cx: &Context) -> CommandChanges {
+pub(super) fn listed(effects: &Effects, cx: &Context) -> CommandChanges {
     let mut files: Vec<FileChange> = Vec::new();
     let mut total = 0;
     for effect in &effects.list {

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use haft_core::{Context, Fault, FaultKind};
 use haft_sandbox::Exit;
-use haft_sandbox::sandbox::{CommandEnd, Network, Output, Policy, RunEvent, Running, Slot, Stream, Task};
+use haft_sandbox::sandbox::{
+    CommandEnd, Network, Output, Policy, RunEvent, Running, Slot, Stream, Task, recorder, trial,
+};
 
 use super::sandbox_options::SessionSandbox;
 use super::{Command, Printed, SandboxOptions, prompt, recorded};
@@ -77,18 +79,42 @@ pub(super) struct Started {
     pub(super) notes: Vec<String>,
 }
 
-/// Starts a command in the session's sandbox, with its policy.
-pub(super) async fn begin(command: &Command, output: Output, cx: &Context) -> Result<Started, Fault> {
+/// The policy of a command, with the session's rules and what a person allowed.
+pub(super) async fn policy(command: &Command, cx: &Context) -> Result<Policy, Fault> {
     let sandbox_options = cx.session().extension::<SandboxOptions>();
     let mut policy = sandbox_options.policy(command, cx);
     if cx.may_use_network() {
         policy.network = Network::On;
     }
-    let policy = sandbox_options.with_rules(policy, cx).await?;
+    sandbox_options.with_rules(policy, cx).await
+}
+
+/// Starts a command in the session's sandbox, with its policy.
+pub(super) async fn begin(command: &Command, output: Output, cx: &Context) -> Result<Started, Fault> {
+    let policy = policy(command, cx).await?;
+    let record = recorded::options(&policy, cx);
+    start(command, output, policy, Watched { record, view: None }, cx).await
+}
+
+/// How what a command changes is known afterwards.
+pub(super) struct Watched {
+    /// It is recorded.
+    pub(super) record: Option<recorder::Options>,
+    /// It happens in a view of its own.
+    pub(super) view: Option<trial::Mounts>,
+}
+
+pub(super) async fn start(
+    command: &Command,
+    output: Output,
+    policy: Policy,
+    Watched { record, view }: Watched,
+    cx: &Context,
+) -> Result<Started, Fault> {
+    let sandbox_options = cx.session().extension::<SandboxOptions>();
     let slot = take_slot(&policy, output, cx).await?;
     sandbox_options.require_enforced(&slot, command.free, cx)?;
     let notes = slot.is_renewed().then(|| RENEWED.to_owned()).into_iter().collect();
-    let record = recorded::options(&policy, cx);
     let recording = record.as_ref().map(|options| options.store.clone());
     let task = Task {
         program: "/bin/bash".into(),
@@ -98,6 +124,7 @@ pub(super) async fn begin(command: &Command, output: Output, cx: &Context) -> Re
         input: Vec::new(),
         reports_dir: true,
         record,
+        view,
     };
     Ok(Started { running: slot.run(task).await.map_err(start_fault)?, policy, recording, notes })
 }

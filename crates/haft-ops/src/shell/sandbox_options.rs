@@ -57,6 +57,8 @@ pub struct SandboxOptions {
     pub required: Vec<Layer>,
     /// Network access of commands.
     pub network: Network,
+    /// When what commands change comes to count.
+    pub effects: EffectsCount,
     /// Files and folders that commands do not see, in addition to those with credentials.
     pub hidden: Vec<PathBuf>,
     /// Environment variables that commands get although their names look like those of secrets.
@@ -73,12 +75,23 @@ impl Default for SandboxOptions {
             layers: Layers::All,
             required: Vec::new(),
             network: Network::Off,
+            effects: EffectsCount::AtOnce,
             hidden: Vec::new(),
             passed: Vec::new(),
             profile: Profile::default(),
             limits: Limits::usual(),
         }
     }
+}
+
+/// When what commands change comes to count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EffectsCount {
+    /// At once; it is recorded and can be undone.
+    #[default]
+    AtOnce,
+    /// When a person approves it, for commands that need approval.
+    WhenApproved,
 }
 
 /// Whether commands get the environment of the user's login shell.

@@ -126,6 +126,7 @@ impl Partner {
             input: Vec::new(),
             reports_dir: false,
             record: None,
+            view: None,
         };
         let (mut running, input) = slot.talk(task).await?;
         let Some(output) = running.take_output() else {

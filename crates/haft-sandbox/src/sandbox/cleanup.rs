@@ -21,12 +21,14 @@ const INTERVAL: Duration = Duration::from_millis(5);
 /// Number of ended slots whose guarded paths are still to be checked.
 static PENDING_GUARDS: AtomicUsize = AtomicUsize::new(0);
 
-/// Waits until the guarded paths of all ended commands have been checked and restored, at most for this long.
+/// Waits until the guarded paths of all ended commands have been checked and restored, and what commands left in haft's own
+/// folders is removed, at most for this long.
 pub fn settle(timeout: Duration) {
     let end = Instant::now() + timeout;
     while PENDING_GUARDS.load(Ordering::Acquire) > 0 && Instant::now() < end {
         std::thread::sleep(INTERVAL);
     }
+    crate::removal::wait_until(end);
 }
 
 /// What is left to do after a slot.

@@ -135,7 +135,7 @@ impl Guards {
             true
         });
         for path in effects.unrecorded.iter().filter(|path| hooks.are_at(path, &self.roots)) {
-            aside.extend(self.disarm(path));
+            aside.extend(disarm(&self.roots, path));
         }
         aside
     }
@@ -158,7 +158,7 @@ impl Guards {
                 (Vec::new(), true)
             }
             Effect::Set { .. } | Effect::Move { .. } => {
-                let aside = self.disarm(path);
+                let aside = disarm(&self.roots, path);
                 let is_gone = !aside.is_empty() && !place.exists();
                 (aside, is_gone)
             }
@@ -174,7 +174,7 @@ impl Guards {
             let Some(place) = self.roots.find(&folder).filter(Place::is_folder) else { continue };
             if folder.ends_with(GIT) {
                 let inside = triggers::IN_REPOSITORY.iter().map(|name| folder.join(name));
-                aside.extend(inside.flat_map(|path| self.disarm(&path)));
+                aside.extend(inside.flat_map(|path| disarm(&self.roots, &path)));
                 continue;
             }
             let inside = place.folders_inside();
@@ -190,31 +190,10 @@ impl Guards {
     fn disarm_but(&self, path: &Path, made: &[PathBuf]) -> Vec<PathBuf> {
         let made_below: Vec<PathBuf> = made.iter().filter(|made| made.starts_with(path)).cloned().collect();
         if made_below.is_empty() {
-            return self.disarm(path);
+            return disarm(&self.roots, path);
         }
         let Some(place) = self.roots.find(path).filter(Place::is_folder) else { return Vec::new() };
         place.entries().iter().flat_map(|entry| self.disarm_but(entry, &made_below)).collect()
-    }
-
-    /// Makes a planted path harmless. Returns the new names of what it set aside.
-    fn disarm(&self, path: &Path) -> Vec<PathBuf> {
-        let Some(place) = self.roots.find(path).filter(Place::exists) else { return Vec::new() };
-        let is_inert = |path: &Path| {
-            let end = path.extension().map(|end| end.to_string_lossy().into_owned());
-            end.is_some_and(|end| end == "sample" || end.starts_with(place::ASIDE))
-        };
-        let inside = triggers::in_repository(path).map(|(_, inside)| inside);
-        if inside.is_some_and(|inside| inside == Path::new("hooks")) && place.is_folder() {
-            let live = place.entries().into_iter().filter(|hook| !is_inert(hook));
-            return live.filter_map(|hook| self.roots.find(&hook)?.set_aside()).collect();
-        }
-        if inside.is_some() && is_inert(path) {
-            return Vec::new();
-        }
-        if config::is_config(path) {
-            return config::disarm(&place).into_iter().collect();
-        }
-        place.set_aside().into_iter().collect()
     }
 }
 
@@ -226,4 +205,30 @@ impl Drop for Guards {
             made.paths = Vec::new();
         }
     }
+}
+
+/// Makes a path that was planted in a folder harmless.
+pub(super) fn disarm_in(folder: &Path, planted: &Path) {
+    disarm(&Roots::one(folder), planted);
+}
+
+/// Makes a planted path harmless. Returns the new names of what it set aside.
+fn disarm(roots: &Roots, path: &Path) -> Vec<PathBuf> {
+    let Some(place) = roots.find(path).filter(Place::exists) else { return Vec::new() };
+    let is_inert = |path: &Path| {
+        let end = path.extension().map(|end| end.to_string_lossy().into_owned());
+        end.is_some_and(|end| end == "sample" || end.starts_with(place::ASIDE))
+    };
+    let inside = triggers::in_repository(path).map(|(_, inside)| inside);
+    if inside.is_some_and(|inside| inside == Path::new("hooks")) && place.is_folder() {
+        let live = place.entries().into_iter().filter(|hook| !is_inert(hook));
+        return live.filter_map(|hook| roots.find(&hook)?.set_aside()).collect();
+    }
+    if inside.is_some() && is_inert(path) {
+        return Vec::new();
+    }
+    if config::is_config(path) {
+        return config::disarm(&place).into_iter().collect();
+    }
+    place.set_aside().into_iter().collect()
 }

@@ -101,6 +101,7 @@ pub async fn filter(
         input,
         reports_dir: false,
         record: None,
+        view: None,
     };
     let mut running = slot.run(task).await?;
     let (mut output, mut error) = (Vec::new(), Vec::new());

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haft_sandbox::Exit;
@@ -21,6 +21,7 @@ mod plain;
 mod quota;
 mod rights;
 mod session;
+mod trial;
 
 type Test = fn(&Rig);
 
@@ -34,6 +35,11 @@ fn main() {
     sandbox::arm();
     if let Some(mark) = std::env::args().nth(1).and_then(|arg| arg.strip_prefix(HOLD).map(str::to_owned)) {
         return hold(&mark);
+    }
+    if let Some(base) =
+        std::env::args().nth(1).and_then(|arg| arg.strip_prefix(trial::COMMIT).map(str::to_owned))
+    {
+        return trial::commit_at(&base);
     }
     if std::env::args().nth(1).is_some_and(|arg| arg == ONCE) {
         return once();
@@ -50,9 +56,15 @@ fn main() {
         session::TESTS,
     ]
     .concat();
-    let view_tests =
-        [session::VIEW_TESTS, files::VIEW_TESTS, guarded::VIEW_TESTS, closed::VIEW_TESTS, rights::VIEW_TESTS]
-            .concat();
+    let view_tests = [
+        trial::VIEW_TESTS,
+        session::VIEW_TESTS,
+        files::VIEW_TESTS,
+        guarded::VIEW_TESTS,
+        closed::VIEW_TESTS,
+        rights::VIEW_TESTS,
+    ]
+    .concat();
     let mut trials = Vec::new();
     for layers in [Layers::All, Layers::Few] {
         let view_tests = if layers == Layers::All { view_tests.as_slice() } else { &[] };
@@ -130,6 +142,8 @@ fn all_of_this_holds_without_rights() -> Result<(), Failed> {
 
 struct Rig {
     folder: tempfile::TempDir,
+    /// The folder of another rig, which this one uses instead of its own.
+    base: Option<PathBuf>,
     runtime: tokio::runtime::Runtime,
     policy: Policy,
 }
@@ -165,11 +179,20 @@ impl Rig {
             hidden: vec![root.join("secret")],
             ..Policy::default()
         };
-        Some(Self { folder, runtime, policy })
+        Some(Self { folder, base: None, runtime, policy })
+    }
+
+    /// The rig in a folder that another one has made.
+    fn existing(base: &Path) -> Self {
+        let mut rig = Self::new(Layers::All).unwrap();
+        rig.policy.write = vec![base.join("ws")];
+        rig.base = Some(base.to_owned());
+        rig
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().canonicalize().unwrap().join(name)
+        let own = || self.folder.path().canonicalize().unwrap();
+        self.base.clone().unwrap_or_else(own).join(name)
     }
 
     fn has_view(&self) -> bool {
@@ -188,6 +211,7 @@ impl Rig {
             input: Vec::new(),
             reports_dir: true,
             record: None,
+            view: None,
         }
     }
 

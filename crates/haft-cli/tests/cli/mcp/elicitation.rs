@@ -67,6 +67,52 @@ fn a_client_may_change_the_arguments_before_it_agrees() {
     assert!(!fixture.base.join("ws/a.txt").exists());
 }
 
+fn bash(client: &mut Client, command: &str) -> Value {
+    client.send_request("tools/call", json!({"name": "Bash", "arguments": {"command": command}}))
+}
+
+#[test]
+fn a_command_is_tried_and_some_of_its_changes_are_kept() {
+    let fixture = two_files();
+    let mut client = asking(&fixture);
+    let id = bash(&mut client, "rm one.txt; echo new > two.txt; echo 3 > three.txt; chmod +x three.txt");
+    let question = answer(&mut client, &json!({"answer": "try it, and ask about what it changes"}));
+    let offered = question["requestedSchema"]["properties"]["answer"]["enum"].to_string();
+    assert!(offered.contains("try it"), "{question}");
+    let asked = answer(&mut client, &json!({"answer": "keep some"}));
+    let message = asked["message"].as_str().unwrap();
+    assert!(message.starts_with("Keep what this would change? Bash: rm one.txt"), "{message}");
+    let of = |text: &str| message.find(text).unwrap_or_else(|| panic!("`{text}` in {message}"));
+    assert!(of("deleted one.txt") < of("WARNING three.txt: it is executable"), "{message}");
+    assert!(of("WARNING") < of("+new"), "{message}");
+    let answers = &asked["requestedSchema"]["properties"]["answer"]["enum"];
+    assert_eq!(*answers, json!(["keep all", "keep some", "keep nothing"]));
+    let second = answer(&mut client, &json!({"numbers": "2"}));
+    let list = second["message"].as_str().unwrap();
+    assert!(list.contains("1 deleted one.txt\n2 changed two.txt\n3 created three.txt"), "{list}");
+    let reply = client.reply(&id);
+    assert!(reply.to_string().contains("only some of what the command changed was kept"), "{reply}");
+    let ws = fixture.base.join("ws");
+    assert!(ws.join("one.txt").exists() && !ws.join("three.txt").exists());
+    assert_eq!(std::fs::read_to_string(ws.join("two.txt")).unwrap(), "new\n");
+}
+
+#[test]
+fn a_trial_of_which_nothing_is_kept_says_what_it_would_have_changed() {
+    let fixture = two_files();
+    fixture.settings("[sandbox]\neffects = \"ask\"\n");
+    let mut client = asking(&fixture);
+    let id = bash(&mut client, "rm one.txt");
+    answer(&mut client, &json!({"answer": "keep nothing"}));
+    answer(&mut client, &json!({"feedback": "leave it"}));
+    let reply = client.reply(&id);
+    let text = reply.to_string();
+    assert!(text.contains("leave it") && text.contains("deleted one.txt"), "{reply}");
+    assert_eq!(reply["result"]["isError"], true);
+    assert_eq!(reply["result"]["_meta"]["haft/structured"]["trial"]["kept"], "none", "{reply}");
+    assert!(fixture.base.join("ws/one.txt").exists());
+}
+
 #[test]
 fn a_session_grant_is_not_asked_again() {
     let fixture = two_files();

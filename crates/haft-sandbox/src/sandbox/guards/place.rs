@@ -33,6 +33,11 @@ impl Roots {
         Self(policy.write.iter().filter_map(open).collect())
     }
 
+    /// One folder, open if it can be opened.
+    pub(super) fn one(path: &Path) -> Self {
+        Self(Beneath::open(path).ok().map(|root| (path.to_owned(), Arc::new(root))).into_iter().collect())
+    }
+
     /// The place of a path, if the directory that it is in can be opened without following a link.
     pub(super) fn find(&self, path: &Path) -> Option<Place> {
         let inside = self.0.iter().filter(|(root, _)| path.starts_with(root));

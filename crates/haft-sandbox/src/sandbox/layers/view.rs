@@ -21,6 +21,9 @@ use rustix::mount::{
 
 use super::super::layer_error::LayerError;
 use super::super::policy::{Policy, Visibility};
+use super::super::trial::Mounts;
+
+mod overlay;
 
 /// Folders for temporary files, which the commands of a session share, and no other process.
 pub(super) const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -181,7 +184,7 @@ fn enter_root(root: &Path) -> io::Result<()> {
 }
 
 /// Sets up the view that a policy describes, in a copy of the session's namespace.
-pub(in super::super) fn make_view(policy: &Policy) -> io::Result<()> {
+pub(in super::super) fn make_view(policy: &Policy, trial: &Mounts) -> io::Result<()> {
     let shared = Shared::clone_all()?;
     enter_root(Path::new(HOST))?;
     // Cloned before anything is covered or made read-only: the clones keep the original mounts and their access.
@@ -196,7 +199,14 @@ pub(in super::super) fn make_view(policy: &Policy) -> io::Result<()> {
             })
             .collect()
     };
-    let (write, read) = (cloned(&policy.write)?, cloned(&policy.read)?);
+    let (mut write, read) = (cloned(&policy.write)?, cloned(&policy.read)?);
+    // Made before anything is read-only, too: the upper layers must be writable.
+    for (path, tree) in &mut write {
+        if let Some(layer) = trial.layers.iter().find(|layer| layer.root == *path) {
+            *tree = overlay::mount(layer)?;
+        }
+    }
+    write.extend(cloned(&trial.shared)?);
     match policy.sees {
         Visibility::Everything => open_view(&shared)?,
         Visibility::Listed => closed_view(&shared)?,
@@ -215,7 +225,8 @@ pub(in super::super) fn make_view(policy: &Policy) -> io::Result<()> {
     }
     guard(&policy.guarded, &policy.write)?;
     let kept: Vec<&PathBuf> = policy.read.iter().chain(&policy.write).collect();
-    policy.hidden.iter().try_for_each(|path| hide(path, &kept))
+    let mut hidden = policy.hidden.iter().map(PathBuf::as_path).chain(trial.hidden());
+    hidden.try_for_each(|path| hide(path, &kept))
 }
 
 /// A view of all files, read-only.

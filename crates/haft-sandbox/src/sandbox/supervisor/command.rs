@@ -13,6 +13,7 @@ use rustix::pipe::PipeFlags;
 
 use super::super::layer_error::LayerError;
 use super::super::policy::{Layer, Layers, Limits, Network, Policy, Report};
+use super::super::trial::Mounts;
 use super::super::wire::{Frame, Parts};
 use super::super::{RECORDER, layers, os, recorder};
 use super::Made;
@@ -30,6 +31,7 @@ pub(super) struct Command {
     is_recorded: bool,
     /// The memory that it may use, if the slot has to see to that.
     pub(super) max_memory: Option<u64>,
+    view: Mounts,
     streams: [OwnedFd; 3],
 }
 
@@ -41,7 +43,8 @@ impl Command {
         let dir_report = if task.number()? == 1 { Some(DirReport::new()?) } else { None };
         let is_recorded = task.number()? == 1;
         let max_memory = Some(task.number()?).filter(|max| *max != u64::MAX);
-        Ok(Self { program, args, dir, env, dir_report, is_recorded, max_memory, streams })
+        let view = Mounts::parse(&mut task)?;
+        Ok(Self { program, args, dir, env, dir_report, is_recorded, max_memory, view, streams })
     }
 }
 
@@ -54,7 +57,7 @@ pub(super) fn become_it(
     control: &UnixStream,
     failure: OwnedFd,
 ) -> ! {
-    let ready = enter(&command.dir, policy, made).and_then(|()| Ok(prepare(&command)?));
+    let ready = enter(&command, policy, made).and_then(|()| Ok(prepare(&command)?));
     let ready = ready.and_then(|program| {
         // Last: from here on, the changing calls of this process wait for haft.
         if command.is_recorded {
@@ -88,7 +91,7 @@ fn offer_recorder(control: &UnixStream) -> io::Result<()> {
 }
 
 /// Enters the sandbox of a policy. A layer that worked when the supervisor tried it must work here too.
-fn enter(dir: &[u8], policy: &Policy, made: &Made) -> Result<(), LayerError> {
+fn enter(command: &Command, policy: &Policy, made: &Made) -> Result<(), LayerError> {
     // Commands must not get hold of haft's terminal.
     rustix::process::setsid()?;
     // When memory runs out, the kernel should kill a command first, and not its slot.
@@ -99,13 +102,15 @@ fn enter(dir: &[u8], policy: &Policy, made: &Made) -> Result<(), LayerError> {
         report.active.push(Layer::Network);
     }
     if made.base.layers == Layers::All {
-        layers::copy_mounts().and_then(|()| layers::make_view(policy)).map_err(|error| {
+        layers::copy_mounts().and_then(|()| layers::make_view(policy, &command.view)).map_err(|error| {
             io::Error::new(error.kind(), format!("the sandbox could not be made: {error}"))
         })?;
         report.active.push(Layer::View);
+    } else if !command.view.is_empty() {
+        return Err(io::Error::other("a command can only be tried in a mount namespace of its own").into());
     }
-    std::env::set_current_dir(os(dir)).map_err(|error| {
-        let shown = String::from_utf8_lossy(dir);
+    std::env::set_current_dir(os(&command.dir)).map_err(|error| {
+        let shown = String::from_utf8_lossy(&command.dir);
         io::Error::new(error.kind(), format!("the folder `{shown}` cannot be entered: {error}"))
     })?;
     match made.base.layers {

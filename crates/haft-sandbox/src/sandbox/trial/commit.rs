@@ -52,7 +52,7 @@ pub enum CommitError {
     Io(#[from] io::Error),
 }
 
-/// What was committed. The old sides lie in the trial's directory, which stays until [`release`] or the journal removes it.
+/// What was committed. The old sides lie in the trial's directory, which stays until [`release`](super::release) or the journal removes it.
 #[derive(Debug)]
 pub struct Committed {
     /// The changes that were made.

@@ -1,6 +1,8 @@
 //! OAuth logins to servers, as the protocol specifies them. Credentials are stored, so that the user visits the login page
 //! once, and the SDK refreshes tokens by itself.
 
+mod egress;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -18,6 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Mutex as AsyncMutex;
 use url::Url;
 
+use self::egress::LoginEgress;
 use super::bounds;
 use super::server::{OAuth, Server, ServerTransport};
 
@@ -115,7 +118,7 @@ impl Logins {
             }
         };
         // The SDK's constructor wants a manager, which is then replaced by the shared one.
-        let placeholder = AuthorizationManager::new(url).await.map_err(|error| error.to_string())?;
+        let placeholder = authorization(url).await.map_err(|error| error.to_string())?;
         let mut client = AuthClient::new(web, placeholder);
         client.auth_manager = manager;
         Ok(Some(client))
@@ -243,9 +246,16 @@ impl CredentialStore for Credentials {
     }
 }
 
+/// An authorization whose requests go through haft's egress.
+async fn authorization(url: &str) -> Result<AuthorizationManager, AuthError> {
+    let url = Url::parse(url)?;
+    let egress = Arc::new(LoginEgress::new(&url));
+    AuthorizationManager::new_with_oauth_http_client(url.as_str(), egress).await
+}
+
 /// Restores the authorization of an earlier login.
 async fn resume(url: &str, credentials: &Credentials) -> Result<AuthorizationManager, AuthError> {
-    let mut manager = AuthorizationManager::new(url).await?;
+    let mut manager = authorization(url).await?;
     manager.set_credential_store(credentials.clone());
     // The SDK stores the client's id, but not its secret.
     if manager.initialize_from_store().await?
@@ -273,7 +283,7 @@ async fn login(
         return Err(failed("it is started by haft, and knows for whom".to_owned()));
     };
     let auth_failed = |error: AuthError| failed(error.to_string());
-    let mut manager = AuthorizationManager::new(url.as_str()).await.map_err(auth_failed)?;
+    let mut manager = authorization(url.as_str()).await.map_err(auth_failed)?;
     manager.set_credential_store(credentials.clone());
     let resolved = manager.resolve_metadata_from_challenge(challenge).await.map_err(auth_failed)?;
     manager.set_metadata(resolved.metadata.clone());

@@ -108,6 +108,35 @@ fn every_decision_is_audited_and_tampering_is_detected() {
 }
 
 #[test]
+fn an_audit_that_is_cut_together_with_its_head_is_noticed() {
+    let fixture = two_files();
+    fixture.batch(&[], &[r#"{"id":"a","name":"Read","input":{"file_path":"one.txt"}}"#]);
+    let (head, lines) = (fixture.state().join("audit.head"), fixture.state().join("audit.jsonl"));
+    let (old_head, old_lines) = (std::fs::read(&head).unwrap(), std::fs::read(&lines).unwrap());
+    fixture.batch(&[], &[r#"{"id":"b","name":"Read","input":{"file_path":"two.txt"}}"#]);
+    let mark = fixture.run(&["--json", "audit"]).json()["last"].as_str().unwrap().to_owned();
+    assert_eq!(fixture.run(&["audit", "--contains", &mark]).code, 0);
+    assert!(fixture.run(&["audit"]).stdout.contains(&mark));
+    fixture.run(&["audit", "--contains", "2"]).refused("NUMBER:HASH");
+    let other = fixture.run(&["audit", "--contains", "2:abc"]);
+    assert!(other.code == 1 && other.stdout.contains("line 2 is not the one of `2:abc`"), "{other:?}");
+
+    std::fs::write(&head, old_head).unwrap();
+    std::fs::write(&lines, old_lines).unwrap();
+    let cut = fixture.run(&["audit"]);
+    assert_eq!(cut.code, 1, "{cut:?}");
+    assert!(cut.stdout.contains("there are 1, although 2 calls were made here"), "{cut:?}");
+    // Even where the statistics were reset as well, a mark that was kept shows it.
+    for entry in std::fs::read_dir(fixture.state()).unwrap().map(Result::unwrap) {
+        if entry.file_name().to_string_lossy().starts_with("stats") {
+            std::fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    let missing = fixture.run(&["audit", "--contains", &mark]);
+    assert!(missing.code == 1 && missing.stdout.contains("is not there"), "{missing:?}");
+}
+
+#[test]
 fn a_project_that_is_not_trusted_overrides_no_setting_of_the_users() {
     let fixture = two_files();
     fixture.settings(

@@ -108,6 +108,45 @@ fn every_decision_is_audited_and_tampering_is_detected() {
 }
 
 #[test]
+fn a_hooks_script_in_the_workspace_is_not_run_once_it_has_changed() {
+    let fixture = Fixture::new(&[("one.txt", "one\n"), ("hooks/check.sh", "exit 0\n")]);
+    for command in ["sh hooks/check.sh", "sh \\\"$CLAUDE_PROJECT_DIR\\\"/hooks/check.sh"] {
+        fixture.settings(&format!("[[hooks.pre_tool_use]]\ncommand = \"{command}\"\n"));
+        let script = fixture.base.join("ws/hooks/check.sh");
+        std::fs::write(&script, "exit 0\n").unwrap();
+        let read = || fixture.run(&["call", "Read", "file_path=one.txt"]);
+        assert_eq!(read().code, 0);
+        let planted = "touch \"$CLAUDE_PROJECT_DIR/../planted\"\n";
+        std::fs::write(&script, planted).unwrap();
+        let changed = read();
+        assert_eq!(changed.code, 1, "{changed:?}");
+        assert!(changed.stdout.contains("has changed since you trusted it"), "{changed:?}");
+        assert!(!fixture.base.join("planted").exists());
+        assert_eq!(
+            fixture
+                .run(&["--session", "other", "--focus", "hooks", "call", "Read", "file_path=check.sh"])
+                .code,
+            1
+        );
+        let trusted = fixture.run(&["trust", "--yes"]);
+        assert!(trusted.stdout.contains("hooks/check.sh is run by a hook, and has changed"), "{trusted:?}");
+        let accepted = read();
+        assert_eq!(accepted.code, 0, "{accepted:?}");
+        assert!(fixture.base.join("planted").exists());
+        std::fs::remove_file(fixture.base.join("planted")).unwrap();
+        // A link that leads elsewhere is another script.
+        std::fs::remove_file(&script).unwrap();
+        std::os::unix::fs::symlink("/bin/true", &script).unwrap();
+        assert_eq!(read().code, 1);
+        std::fs::remove_file(&script).unwrap();
+        std::fs::write(&script, planted).unwrap();
+        assert_eq!(read().code, 0);
+        std::fs::remove_file(fixture.base.join("planted")).unwrap();
+        std::fs::remove_file(fixture.state().join("hooks.json")).unwrap();
+    }
+}
+
+#[test]
 fn an_audit_that_is_cut_together_with_its_head_is_noticed() {
     let fixture = two_files();
     fixture.batch(&[], &[r#"{"id":"a","name":"Read","input":{"file_path":"one.txt"}}"#]);

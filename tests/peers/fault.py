@@ -258,6 +258,11 @@ def listed(params):
     if MANNER == "many":
         number = 0 if cursor is None else int(cursor)
         return {"tools": [tool(f"tool_{number * 50 + at}") for at in range(50)], "nextCursor": str(number + 1)}
+    if MANNER == "deep":
+        schema = {"type": "object"}
+        for _ in range(150):
+            schema = {"type": "object", "properties": {"a": schema}}
+        return {"tools": [tool("bottomless", "Too deep", schema), *PLAIN]}
     if MANNER == "hostile":
         return {"tools": hostile_tools()}
     if MANNER == "unlisted":

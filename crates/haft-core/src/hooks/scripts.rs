@@ -14,6 +14,13 @@ const MAX_SCRIPT: u64 = 64 << 20;
 /// The variables that hold the hook's folder.
 const FOLDER_VARIABLES: [&str; 4] =
     ["${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR", "${HAFT_PROJECT_DIR}", "$HAFT_PROJECT_DIR"];
+/// Programs that run none of the files they are given. All others count as if they did.
+const NO_RUNNERS: [&str; 21] = [
+    "[", "cat", "cmp", "cut", "date", "diff", "echo", "grep", "head", "jq", "ls", "mkdir", "mv", "printf",
+    "rm", "sort", "tail", "tee", "test", "touch", "wc",
+];
+/// Words of the shell before a program's name.
+const KEYWORDS: [&str; 8] = ["!", "{", "do", "elif", "else", "if", "then", "while"];
 /// Stands for the hook's folder while a command is split into words: the folder's name may have spaces.
 const FOLDER: char = '\u{1}';
 
@@ -101,19 +108,40 @@ impl ScriptPins {
     }
 }
 
-/// The words of a command that may name files.
+/// The words of a command that may name files which it runs.
 fn names(command: &str) -> BTreeSet<String> {
     let marked = FOLDER_VARIABLES
         .iter()
         .fold(command.replace(FOLDER, ""), |text, variable| text.replace(variable, &FOLDER.to_string()));
-    let unquoted: String = marked.chars().filter(|c| !matches!(c, '"' | '\'' | '\\')).collect();
-    let ends_word =
-        |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '<' | '>' | '`' | '=');
-    let words = unquoted.split(ends_word);
-    // A quoted name may have spaces.
-    let quoted = marked.split(['"', '\'']).skip(1).step_by(2);
-    let all = words.chain(quoted).map(str::trim);
-    all.filter(|word| !word.is_empty() && word.len() < 4096).map(str::to_owned).collect()
+    let mut names = BTreeSet::new();
+    for part in marked.split([';', '|', '&', '(', ')', '`', '\n']) {
+        let unquoted: String = part.chars().filter(|c| !matches!(c, '"' | '\'' | '\\')).collect();
+        let spaced = unquoted.replace('>', " > ").replace('<', " < ");
+        let mut words = Vec::new();
+        let mut all = spaced.split_whitespace();
+        while let Some(word) = all.next() {
+            match word {
+                // What is written is not run.
+                ">" => while all.next() == Some(">") {},
+                "<" => {}
+                word => words.push(word),
+            }
+        }
+        let is_before = |word: &&&str| {
+            KEYWORDS.contains(*word) || word.split_once('=').is_some_and(|(name, _)| !name.contains('/'))
+        };
+        let assigned = words.iter().take_while(is_before).count();
+        let program = words.get(assigned).copied().unwrap_or_default();
+        let runs_nothing = NO_RUNNERS.contains(&program.rsplit('/').next().unwrap_or_default());
+        let taken = if runs_nothing { assigned + 1 } else { words.len() };
+        names.extend(words.iter().take(taken).flat_map(|word| word.split('=')).map(str::to_owned));
+        if !runs_nothing {
+            // A quoted name may have spaces.
+            names.extend(part.split(['"', '\'']).skip(1).step_by(2).map(|quoted| quoted.trim().to_owned()));
+        }
+    }
+    names.retain(|word| !word.is_empty() && word.len() < 4096);
+    names
 }
 
 fn looks_like_path(name: &str) -> bool {
@@ -163,6 +191,19 @@ mod tests {
     fn names_are_found_in_quotes_and_behind_variables() {
         let found = names("\"$CLAUDE_PROJECT_DIR\"/hooks/a.sh x=b.py; sh 'my hook.sh'|${HAFT_PROJECT_DIR}/c");
         for name in ["\u{1}/hooks/a.sh", "b.py", "my hook.sh", "\u{1}/c"] {
+            assert!(found.contains(name), "{name}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_only_read_or_written_is_no_script() {
+        let found = names(
+            "echo a.txt >> b.txt; cat <c.txt | sh d.sh 2>&1 >e.txt; ./f <g.sh; test -e h.sh && sh <i.sh",
+        );
+        for name in ["a.txt", "b.txt", "c.txt", "e.txt", "h.sh"] {
+            assert!(!found.contains(name), "{name}: {found:?}");
+        }
+        for name in ["d.sh", "./f", "g.sh", "i.sh"] {
             assert!(found.contains(name), "{name}: {found:?}");
         }
     }

@@ -11,6 +11,8 @@ use clap::{Args as Flags, CommandFactory, FromArgMatches as _, Parser, Subcomman
 use haft_core::{Format, Mode};
 use haft_dialects as dialects;
 
+use crate::commands::KnownLine;
+
 /// An engine for a model's tool calls: decides whether they are allowed, and runs them in a sandbox
 #[derive(Parser)]
 #[command(name = "haft", version, propagate_version = true, max_term_width = 100, after_help = AFTER_HELP)]
@@ -294,6 +296,9 @@ In your settings, for example:
         /// How many decisions
         #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20)]
         limit: usize,
+        /// Check that the log still has a line whose mark you have kept
+        #[arg(long, value_name = "NUMBER:HASH")]
+        contains: Option<KnownLine>,
     },
     /// Show the list of tasks of a session
     Todos,

@@ -28,6 +28,8 @@ use haft_core::events::{EventKind, EventPayload, Subscription};
 use haft_core::{Reply, Session};
 use haft_ops::{Clash, Direction};
 
+pub(crate) use audit::KnownLine;
+
 use crate::args::{Args, Command, Numbers};
 use crate::live::LiveView;
 use crate::logging;
@@ -65,7 +67,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             &undo::UndoArgs { numbers: Numbers::all(&numbers), last, any, clash: Clash::Refuse, dry_run },
         ),
         Command::Trust { yes } => trust::run(common, yes),
-        Command::Audit { limit } => audit::run(common, limit),
+        Command::Audit { limit, contains } => audit::run(common, limit, contains.as_ref()),
         Command::Rules { command } => rules::run(common, command),
         Command::Todos => todos::run(common),
         Command::Stats => stats::run(common),

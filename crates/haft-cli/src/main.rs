@@ -18,6 +18,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     haft_sandbox::sandbox::arm_with(haft_ops::WORKERS);
+    haft_sandbox::process::keep_inherited_files();
     let args = match args::parse() {
         Ok(args) => args,
         // Clap prints help on stdout and errors on stderr, with the right exit codes.

@@ -1,6 +1,8 @@
 //! The audit log: one line per decision about a call, in an append-only file. Each line holds the hash of the line before
 //! it (a hash chain), so that no line can be changed, removed or inserted unnoticed. Decisions about calls that needed no
 //! approval are written in batches, all others at once. A full file is rotated, and the oldest file is dropped.
+//! A process that is killed leaves at most lines that the head does not name yet, and the start of a line: the next write
+//! goes on after the one and removes the other.
 
 use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
@@ -21,6 +23,8 @@ const OLDER: &str = "audit.older.jsonl";
 const DROPPED: &str = "audit.gone";
 /// A file larger than this is rotated.
 const MAX_SIZE: u64 = 32 << 20;
+/// Bytes at the end of the file in which the last line is looked for first.
+const TAIL: u64 = 4 << 10;
 /// The most decisions that wait to be written.
 const MAX_BATCH: usize = 256;
 /// Longer texts in the arguments are cut.
@@ -148,7 +152,7 @@ impl Audit {
             Some(open) => open,
             None => self.open()?,
         };
-        let (mut number, mut before) = files.last()?;
+        let Position { mut number, hash: mut before, end } = files.position(end)?;
         let mut lines = Vec::new();
         for decided in writer.pending.drain(..) {
             number += 1;
@@ -175,6 +179,10 @@ impl Audit {
         }
         let files = Files { lines: self.store.keep_open(FILE)?, head: self.store.keep_open(HEAD)? };
         let end = files.lines.file.metadata()?.len();
+        // From the first line on there is a head, so that one that is missing later is a sign of tampering.
+        if end == 0 && files.head.file.metadata()?.len() == 0 && !self.store.has(OLDER)? {
+            files.head.file.write_all_at(b"0 ", 0)?;
+        }
         Ok((files, end))
     }
 
@@ -204,7 +212,9 @@ impl Audit {
                 chain = Chain::Broken(at, why.to_owned());
             }
         };
-        for text in bytes.split(|byte| *byte == b'\n').filter(|text| !text.is_empty()) {
+        // A killed process may leave the start of a line; the head does not name it, so it was never a decision's record.
+        let complete = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        for text in bytes[..complete].split(|byte| *byte == b'\n').filter(|text| !text.is_empty()) {
             let at = lines.last().map_or(dropped.0, |line: &AuditLine| line.number) + 1;
             let Ok(line) = serde_json::from_slice::<AuditLine>(text) else {
                 broken(at, "it cannot be read");
@@ -221,9 +231,19 @@ impl Audit {
             }
             lines.push(line);
         }
-        let end = lines.last().map_or(dropped, |line| (line.number, line.hash.clone()));
-        if !read_head(store, HEAD).is_ok_and(|head| head == end) {
-            broken(end.0 + 1, "lines are missing at the end");
+        let end = lines.last().map_or_else(|| dropped.clone(), |line| (line.number, line.hash.clone()));
+        match read_head(store, HEAD) {
+            Ok(head) if head == end => {}
+            // A process was killed after it had written lines and before it wrote the head: nothing is missing.
+            Ok((number, hash))
+                if store.has(HEAD)? && number < end.0 && is_in_chain(number, &hash, &dropped, &lines) => {}
+            Ok((number, _)) if number > end.0 => {
+                broken(end.0 + 1, &format!("lines are missing at the end; the last one was {number}"));
+            }
+            Ok(_) => broken(end.0 + 1, "the note of the last line does not belong to these lines"),
+            // A process was killed before it wrote anything.
+            Err(_) if end.0 == 0 && store.size(HEAD)? == 0 => {}
+            Err(error) => broken(end.0 + 1, &format!("the note of the last line is damaged: {error}")),
         }
         Ok((lines, chain))
     }
@@ -236,20 +256,99 @@ impl Files {
         Ok(store.length(FILE, &self.lines)?.filter(|end| *end <= max_size && has_head))
     }
 
-    /// Number and hash of the last line. If the head is empty, the chain starts again at 1, which verification reports.
-    fn last(&self) -> io::Result<(u64, String)> {
+    /// Where the next line goes. The head tells, unless a process was killed after it wrote lines and before it wrote the
+    /// head: then the lines that follow from the head count as well, and the start of a line is removed. If the head is
+    /// empty, the chain starts again at 1, which verification reports.
+    fn position(&self, end: u64) -> io::Result<Position> {
         let mut head = [0; 128];
-        match self.head.file.read_at(&mut head, 0)? {
-            0 => Ok((0, String::new())),
-            read => parse_head(HEAD, &head[..read]),
+        let (number, hash) = match self.head.file.read_at(&mut head, 0)? {
+            0 => return Ok(Position { number: 0, hash: String::new(), end }),
+            read => parse_head(HEAD, &head[..read])?,
+        };
+        let tail = Tail::read(&self.lines.file, end)?;
+        if tail.torn > 0 {
+            self.lines.file.set_len(end - tail.torn)?;
+        }
+        let end = end - tail.torn;
+        let Some(last) = tail.last.filter(|last| last.number > number) else {
+            return Ok(Position { number, hash, end });
+        };
+        // Rare: a look at the whole file decides whether the lines follow from the head.
+        let mut bytes = vec![0; usize::try_from(end).map_err(io::Error::other)?];
+        self.lines.file.read_exact_at(&mut bytes, 0)?;
+        match follows(&bytes, number, &hash)? {
+            true => Ok(Position { number: last.number, hash: last.hash, end }),
+            false => Ok(Position { number, hash, end }),
         }
     }
+}
+
+/// Number and hash of the last line, and the offset after it.
+struct Position {
+    number: u64,
+    hash: String,
+    end: u64,
+}
+
+/// The end of the file with the lines.
+struct Tail {
+    /// The last complete line, where it can be read.
+    last: Option<AuditLine>,
+    /// Bytes after it: the start of a line.
+    torn: u64,
+}
+
+impl Tail {
+    /// Reads backwards until a whole line is found.
+    fn read(file: &std::fs::File, end: u64) -> io::Result<Self> {
+        let mut size = end.min(TAIL);
+        loop {
+            let mut bytes = vec![0; usize::try_from(size).map_err(io::Error::other)?];
+            file.read_exact_at(&mut bytes, end - size)?;
+            let complete = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            let before = bytes[..complete.saturating_sub(1)].iter().rposition(|byte| *byte == b'\n');
+            if let (None, true) = (before, size < end) {
+                size = end.min(size * 8);
+                continue;
+            }
+            let line = &bytes[before.map_or(0, |at| at + 1)..complete];
+            return Ok(Self {
+                last: serde_json::from_slice(line).ok(),
+                torn: (bytes.len() - complete) as u64,
+            });
+        }
+    }
+}
+
+/// Whether the lines after the one with this number follow from it, one after another, to the end.
+fn follows(bytes: &[u8], number: u64, head: &str) -> io::Result<bool> {
+    let (mut number, mut before) = (number, head.to_owned());
+    for text in bytes.split(|byte| *byte == b'\n').filter(|text| !text.is_empty()) {
+        let Ok(line) = serde_json::from_slice::<AuditLine>(text) else { return Ok(false) };
+        if line.number <= number && before == head {
+            continue;
+        }
+        let sound = line.number == number + 1
+            && line.before == before
+            && hash(line.number, &line.entry, &line.before)? == line.hash;
+        if !sound {
+            return Ok(false);
+        }
+        (number, before) = (line.number, line.hash);
+    }
+    Ok(true)
 }
 
 impl Drop for Audit {
     fn drop(&mut self) {
         let _ = self.flush();
     }
+}
+
+/// Whether a line with this number and hash is in the chain, which begins after a line that was dropped.
+fn is_in_chain(number: u64, hash: &str, dropped: &(u64, String), lines: &[AuditLine]) -> bool {
+    (dropped.0 == number && dropped.1 == hash)
+        || lines.iter().any(|line| line.number == number && line.hash == hash)
 }
 
 /// Number and hash of a line, as a file such as the head stores them.
@@ -388,6 +487,62 @@ mod tests {
         let (_folder, store) = three();
         store.write(HEAD, b"").unwrap();
         Audit::new(store).record(decided("4"), Flush::Now).unwrap();
+    }
+
+    #[test]
+    fn a_kill_between_two_writes_is_no_tampering() {
+        let chain_of = |store: &Store| Audit::read(store).unwrap().1;
+        let calls = |store: &Store| -> Vec<String> {
+            Audit::read(store).unwrap().0.into_iter().map(|line| line.entry.call).collect()
+        };
+        let (_folder, store) = three();
+        let head = store.read(HEAD).unwrap().unwrap();
+        Audit::new(store.clone()).record(decided("4"), Flush::Now).unwrap();
+        // The line was written, the head not yet.
+        store.write(HEAD, &head).unwrap();
+        assert_eq!(chain_of(&store), Chain::Intact);
+        Audit::new(store.clone()).record(decided("5"), Flush::Now).unwrap();
+        assert_eq!((chain_of(&store), calls(&store).len()), (Chain::Intact, 5));
+        // Only the start of a line was written.
+        let mut bytes = store.read(FILE).unwrap().unwrap();
+        bytes.extend(br#"{"number":6,"at":1,"sess"#);
+        store.write(FILE, &bytes).unwrap();
+        assert_eq!(chain_of(&store), Chain::Intact);
+        Audit::new(store.clone()).record(decided("6"), Flush::Now).unwrap();
+        assert_eq!(
+            (chain_of(&store), calls(&store)),
+            (Chain::Intact, ["1", "2", "3", "4", "5", "6"].map(String::from).into())
+        );
+        // The first line of all.
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path().join("state"));
+        Audit::new(store.clone()).record(decided("1"), Flush::Now).unwrap();
+        store.write(HEAD, b"0 ").unwrap();
+        assert_eq!(chain_of(&store), Chain::Intact);
+        Audit::new(store.clone()).record(decided("2"), Flush::Now).unwrap();
+        assert_eq!((chain_of(&store), calls(&store).len()), (Chain::Intact, 2));
+        // Nothing but empty files.
+        store.write(FILE, b"").unwrap();
+        store.write(HEAD, b"").unwrap();
+        assert_eq!(chain_of(&store), Chain::Intact);
+    }
+
+    #[test]
+    fn a_cut_at_the_end_is_noticed() {
+        let (_folder, store) = three();
+        let bytes = store.read(FILE).unwrap().unwrap();
+        // Within a line that the head names, and between two lines.
+        let ends: Vec<usize> =
+            bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
+        for cut in [ends[2] - 1, ends[2] - 20, ends[1], ends[1] - 1, 1] {
+            store.write(FILE, &bytes[..cut]).unwrap();
+            let (lines, chain) = Audit::read(&store).unwrap();
+            assert!(
+                matches!(&chain, Chain::Broken(_, why) if why.contains("missing at the end")),
+                "{cut}: {chain:?}"
+            );
+            assert!(lines.len() < 3, "{cut}");
+        }
     }
 
     #[test]

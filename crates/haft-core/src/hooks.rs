@@ -3,11 +3,13 @@
 //! the model. [`CommandHook`] runs the hook scripts that existing agents use.
 
 mod command;
+mod scripts;
 
 use std::sync::Arc;
 
 pub use command::{CommandHook, DEFAULT_HOOK_TIMEOUT};
 use regex::Regex;
+pub use scripts::ScriptPins;
 use serde::Serialize;
 use serde_json::{Map, Value};
 

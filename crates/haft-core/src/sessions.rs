@@ -6,6 +6,7 @@ mod builder;
 mod saved;
 mod saved_state;
 mod seen;
+mod shown;
 mod state;
 
 use std::any::{Any, TypeId};
@@ -23,6 +24,7 @@ pub use builder::SessionBuilder;
 pub use saved::SavedSession;
 pub use saved_state::{SavedState, SavedStates};
 pub use seen::{SavedSeen, Seen, SeenStatus};
+pub use shown::{ChangedLines, ShownLines};
 pub use state::PastCall;
 use state::State;
 
@@ -328,6 +330,11 @@ impl Session {
     /// Compares a file's current content with what the model has seen of it.
     pub fn standing(&self, path: &AbsPath, now: &Seen) -> SeenStatus {
         self.state().seen.standing(path, now)
+    }
+
+    /// The lines of a file that the model was shown, in the version that it last saw.
+    pub fn shown_lines(&self, path: &AbsPath) -> ShownLines {
+        self.state().seen.lines(path)
     }
 
     /// The most recently changed files, newest first.

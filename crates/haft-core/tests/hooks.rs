@@ -18,6 +18,7 @@ fn command(event: HookEvent, dir: &Path, command: &str) -> CommandHook {
         command: command.to_owned(),
         dir: dir.to_owned(),
         timeout: Duration::from_secs(30),
+        scripts: None,
     }
 }
 

@@ -627,6 +627,7 @@ fn saved_sessions_over_the_same_files_merge() {
         path: path.to_owned(),
         stamp: [0, 0, 0, 0, changed],
         hash: None,
+        lines: haft_core::sessions::ShownLines::all(),
     };
     let of = |seen, modified: &[&str]| SavedSession {
         seen,

@@ -1,7 +1,7 @@
 //! Shared by the shell tools of all dialects: approval, bans, notes about the outcome.
 
 use haft_core::permissions::Approval;
-use haft_core::{Context, Fault, FaultKind};
+use haft_core::{Context, Fault, FaultKind, visible};
 use haft_sandbox::Exit;
 use haft_sandbox::sandbox::{Layer, LimitHit};
 use serde_json::{Value, json};
@@ -77,12 +77,13 @@ pub(super) fn notes(ran: &Ran, more: &str, cx: &Context) -> Vec<String> {
             notes.push(format!("the next command starts in `{}`", cx.workspace().display(folder)))
         }
         Moved::Back(folder) => notes.push(format!(
-            "`{folder}` is not a folder of the workspace: the next command starts where this one did"
+            "`{}` is not a folder of the workspace: the next command starts where this one did",
+            visible(folder)
         )),
         Moved::No => {}
     }
     if !ran.left.is_empty() {
-        let left = ran.left.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let left = ran.left.iter().map(|name| format!("`{}`", visible(name))).collect::<Vec<_>>().join(", ");
         notes.push(format!("still running when the command ended, and ended with it: {left}"));
     }
     for (stream, printed) in [("printed", &ran.out), ("printed as errors", &ran.err)] {

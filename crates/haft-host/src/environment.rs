@@ -1,11 +1,13 @@
 //! Locates a workspace, its settings and its state folder. Knows nothing of engines and sessions.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use haft_core::hooks::ScriptPins;
 use haft_core::{DynTool, Hash, Store};
 use haft_rules::KnownTools;
-use haft_sandbox::user;
+use haft_sandbox::{FolderAccess, Workspace, user};
 
 use crate::error::{Explain as _, HostError, HostErrorKind};
 use crate::grants::Grants;
@@ -53,10 +55,40 @@ impl Environment {
         known_tools(&self.tools)
     }
 
-    /// Marks the project as trusted with its current settings.
+    /// Marks the project as trusted with its current settings and the current scripts of its hooks.
     pub fn trust(&self) -> Result<(), HostError> {
         self.grants().trust(&self.root)?;
-        self.loaded.store_trusted_hash(&self.state)
+        self.loaded.store_trusted_hash(&self.state)?;
+        self.trust_scripts()
+    }
+
+    /// Trusts the scripts in the workspace that hooks run, as they are now.
+    pub fn trust_scripts(&self) -> Result<(), HostError> {
+        // Right after a project was trusted its hooks count, too.
+        let Loaded { settings, .. } = settings::load(&self.folders, &self.root, &self.known_tools())?;
+        let commands = settings.hooks.all().map(|(_, hook)| hook.command.as_str());
+        Ok(self.scripts(&settings)?.pin_anew(commands)?)
+    }
+
+    /// The scripts in the workspace that hooks run and that have changed since the user trusted them.
+    pub fn changed_scripts(&self) -> Result<Vec<String>, HostError> {
+        let settings = &self.loaded.settings;
+        let scripts = self.scripts(settings)?;
+        let mut changed = BTreeSet::new();
+        for (_, hook) in settings.hooks.all() {
+            scripts.pin_new(&hook.command)?;
+            changed.extend(scripts.changed(&hook.command)?);
+        }
+        Ok(changed.into_iter().collect())
+    }
+
+    fn scripts(&self, settings: &settings::Settings) -> Result<ScriptPins, HostError> {
+        let mut workspace = Workspace::open(&self.root)?;
+        for dir in &settings.add_dirs {
+            workspace = workspace.with_folder(dir, FolderAccess::Write)?;
+        }
+        let workspace = workspace.guarding(&self.folders.config).guarding(&self.folders.state);
+        Ok(ScriptPins::new(self.state.clone(), workspace))
     }
 
     /// The store of granted rules.

@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haft_core::audit::Audit;
+use haft_core::hooks::ScriptPins;
 use haft_core::permissions::Approver;
 use haft_core::questions::Respondent;
 use haft_core::sessions::{SavedSession, SavedStates, SessionBuilder};
@@ -161,6 +162,7 @@ impl Host {
         workspace = workspace.with_folder(plans.dir(), FolderAccess::Write)?;
         let guards = Guards { folders: folders.clone(), plans: plans.dir().to_owned() };
         workspace = guards.apply(workspace);
+        let scripts = ScriptPins::new(state.clone(), workspace.clone());
         if let Some(focus) = &options.focus {
             workspace = workspace.with_focus(focus)?;
         }
@@ -173,8 +175,15 @@ impl Host {
         let loaded = live.loaded();
         let settings = &loaded.settings;
         let judge = Arc::new(RuleJudge::from_source(live.clone(), home_dir()).memory(grants));
-        let engine =
-            engine::engine(settings, &root, results, judge.clone(), Audit::new(state.clone()), &options)?;
+        let engine = engine::engine(
+            settings,
+            &root,
+            &scripts,
+            results,
+            judge.clone(),
+            Audit::new(state.clone()),
+            &options,
+        )?;
         if journal.is_unfinished() {
             if let Err(error) = journal.recover(&workspace) {
                 notices.push(format!("what an earlier run left unfinished could not be settled: {error}"));

@@ -4,6 +4,7 @@
 
 mod answer;
 mod bounds;
+mod budget;
 mod config;
 mod connect;
 mod elicit;
@@ -13,6 +14,7 @@ mod listing;
 mod login;
 mod notifications;
 mod paths;
+mod pins;
 mod pipe;
 mod resources;
 mod server;

@@ -11,7 +11,7 @@ mod plan;
 
 use std::sync::Arc;
 
-use haft_core::sessions::Seen;
+use haft_core::sessions::{ChangedLines, Seen, ShownLines};
 use haft_core::{AbsPath, Claims, Context, Effect, Fault, KnownContent, Operation, Preview, Resource};
 use haft_journal::{self as journal, Content};
 use haft_sandbox::Expect;
@@ -66,6 +66,11 @@ pub enum To {
 }
 
 impl To {
+    /// Whether the request replaces the whole content.
+    fn is_whole(&self) -> bool {
+        matches!(self, Self::Text(_) | Self::Utf8(_) | Self::Bytes(_))
+    }
+
     /// Size of the request in bytes, which decides whether planning may run on the calling thread.
     fn len(&self) -> u64 {
         let bytes = match self {
@@ -308,8 +313,15 @@ impl Operation for Change {
                 let recorded = journal.change_while(inside.workspace(), change, label, meanwhile);
                 let recorded =
                     recorded.map_err(|error| current::conflict(error, &request, before.as_ref(), &inside))?;
-                let now =
-                    seen(&request.path, &content, &inside).map_or(KnownContent::Gone, KnownContent::Seen);
+                let lines = match (&before, request.to.is_whole() && !in_part) {
+                    (Some(before), false) => {
+                        let places = splices.as_ref().map_or(0, |splices| splices.iter().count());
+                        lines_after(&request.path, before, &content, places, &inside)
+                    }
+                    _ => ShownLines::all(),
+                };
+                let now = seen(&request.path, &content, &inside)
+                    .map_or(KnownContent::Gone, |seen| KnownContent::Seen(seen.only(lines)));
                 inside.effect(Effect::Changed { path: request.path.clone(), now });
                 Ok((recorded, checking, diffs.unwrap_or_else(diffs_of_plan)))
             })
@@ -323,6 +335,28 @@ impl Operation for Change {
         let number = Some(recorded.number);
         Ok(Changed { path, fate, number, size, replaced, in_part, diff, short, notes, checked })
     }
+}
+
+/// Lines of a file's new content that the model knows: those it was shown before, and those it has just written. If it
+/// changed several places, only lines outside of them and lines that it knew count.
+pub(super) fn lines_after(
+    path: &AbsPath,
+    before: &Current,
+    content: &Content,
+    places: usize,
+    cx: &Context,
+) -> ShownLines {
+    let shown = cx.session().shown_lines(path);
+    if shown.is_all() {
+        return shown;
+    }
+    let after = content.whole();
+    let lines = shown.after_change(&before.bytes, &after);
+    if places != 1 {
+        return lines;
+    }
+    let changed = ChangedLines::between(&before.bytes, &after);
+    lines.with(&ShownLines::range(changed.first, changed.new_last))
 }
 
 /// Version of a file that the model knows because it has just written it.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use haft_core::sessions::ShownLines;
 use haft_core::{
     AbsPath, Claims, Context, Effect, Fault, FaultKind, KnownContent, Operation, Preview, Resource,
 };
@@ -13,7 +14,7 @@ use haft_journal::{self as journal, Content, Depth, JournalError};
 use haft_sandbox::{ChangeErrorKind, Expect, FolderAccess};
 
 use super::Editing;
-use super::change::{Current, Knowledge, checked, seen, style};
+use super::change::{Current, Knowledge, checked, lines_after, seen, style};
 use haft_text::check::Checked;
 use haft_text::{
     self, Diff, DiffLimits, Outcome, PatchProblem, Side, Source, patch_paths, plan_patch, unified,
@@ -246,7 +247,13 @@ impl Planned {
         if matches!(self.file.fate, PatchFate::Moved(_)) {
             cx.effect(Effect::Changed { path: self.file.path.clone(), now: KnownContent::Gone });
         }
-        let seen = self.after.as_ref().and_then(|after| seen(self.final_path(), after, cx));
+        let seen = self.after.as_ref().and_then(|after| {
+            let lines = match &self.before {
+                Some(before) => lines_after(&self.file.path, before, after, 0, cx),
+                None => ShownLines::all(),
+            };
+            Some(seen(self.final_path(), after, cx)?.only(lines))
+        });
         cx.effect(Effect::Changed {
             path: self.final_path().clone(),
             now: seen.map_or(KnownContent::Gone, KnownContent::Seen),

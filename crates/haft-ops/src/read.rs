@@ -235,7 +235,8 @@ async fn read_one(path: AbsPath, request: &ReadRequest, cx: &Context) -> Result<
         editing.checkers.prepare(&file_name(&path), whole.clone());
     }
     if body.is_shown() {
-        cx.effect(read_effect(path.clone(), &stat, whole, cx).await);
+        let seen = seen_version(&path, &stat, whole, cx).await.only(body.shown_lines(part, &caps));
+        cx.effect(Effect::Read { path: path.clone(), seen });
     }
     Ok(FileRead { path, size: stat.size, modified: stat.modified, body, notes })
 }
@@ -256,10 +257,10 @@ impl BodyOptions {
     }
 }
 
-/// Effect that records in the session which version of a file the model has seen: by its content where that is in memory, otherwise
-/// by its hash or by its stamp alone.
-async fn read_effect(path: AbsPath, stat: &Stat, whole: Option<Bytes>, cx: &Context) -> Effect {
-    let seen = match whole {
+/// Version of a file that the model has seen: by its content where that is in memory, otherwise by its hash or by its
+/// stamp alone.
+async fn seen_version(path: &AbsPath, stat: &Stat, whole: Option<Bytes>, cx: &Context) -> Seen {
+    match whole {
         Some(content) => Seen::content(stat.stamp, content),
         // A change within the clock's granularity leaves the stamp as it is, so a recent stamp proves nothing.
         None if stat.stamp.is_fresh() && stat.size <= MAX_HASHED => {
@@ -270,15 +271,14 @@ async fn read_effect(path: AbsPath, stat: &Stat, whole: Option<Bytes>, cx: &Cont
             };
             let hash = tokio::task::spawn_blocking(hash).await.ok().flatten();
             // The hash counts only if the file is still the version whose lines the model gets.
-            let same = cx.workspace().stat(&path).is_ok_and(|now| now.stamp == stat.stamp);
+            let same = cx.workspace().stat(path).is_ok_and(|now| now.stamp == stat.stamp);
             match hash.filter(|_| same) {
                 Some(hash) => Seen::hash(stat.stamp, hash),
                 None => Seen::part(stat.stamp),
             }
         }
         None => Seen::part(stat.stamp),
-    };
-    Effect::Read { path, seen }
+    }
 }
 
 /// Result of [`read_body`]: the content, and all bytes of the file where they are in memory anyway.

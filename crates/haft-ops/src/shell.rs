@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use haft_core::trials::{RunManner, TrialOffer};
 use haft_core::{AbsPath, Claims, Context, Fault, Operation, Preview};
-use haft_sandbox::Exit;
 use haft_sandbox::sandbox::{CommandEnd, LimitHit, Network, Output, Policy, Report};
+use haft_sandbox::{Exit, names};
 
 pub use background::{Kill, Look, Looked, TaskListed, TaskState, Tasks};
 pub use blocked::Blocked;
@@ -328,6 +328,6 @@ fn move_to(from: &AbsPath, dir: &std::path::Path, cx: &Context) -> Moved {
             cx.session().set_cwd(place.path.clone());
             Moved::To(place.path)
         }
-        None => Moved::Back(dir.display().to_string()),
+        None => Moved::Back(names::show_on_a_line(dir)),
     }
 }

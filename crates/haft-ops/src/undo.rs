@@ -5,7 +5,7 @@
 mod merge;
 mod report;
 
-use haft_core::sessions::SeenStatus;
+use haft_core::sessions::{SeenStatus, ShownLines};
 use haft_core::{
     AbsPath, Claims, Context, Effect, Fault, FaultKind, KnownContent, Operation, Preview, Resource, Workspace,
 };
@@ -251,13 +251,42 @@ impl Undo {
     }
 }
 
-/// Whether the model knows the current content of a file. A missing file counts as known: the reply of the undo tells
-/// the model about it.
-fn is_known(path: &AbsPath, cx: &Context) -> bool {
-    match Current::read(path, "", cx) {
-        Ok(Some(now)) => cx.session().standing(path, &now.seen()) == SeenStatus::Current,
-        Ok(None) => true,
-        Err(_) => false,
+/// What the model knows of a file before an undo changes it.
+enum KnownBefore {
+    /// Nothing, or another version.
+    No,
+    /// That it does not exist. The reply of the undo tells that it is back, but not what is in it.
+    Missing,
+    /// All of it.
+    Whole,
+    /// Some lines of this content.
+    Part(Current),
+}
+
+impl KnownBefore {
+    fn of(path: &AbsPath, cx: &Context) -> Self {
+        match Current::read(path, "", cx) {
+            Ok(Some(now)) if cx.session().standing(path, &now.seen()) == SeenStatus::Current => {
+                match cx.session().shown_lines(path).is_all() {
+                    true => Self::Whole,
+                    false => Self::Part(now),
+                }
+            }
+            Ok(None) => Self::Missing,
+            _ => Self::No,
+        }
+    }
+
+    /// What the model knows after the undo.
+    fn after(&self, path: &AbsPath, cx: &Context) -> KnownContent {
+        let Some(now) = Current::read(path, "", cx).ok().flatten() else { return KnownContent::Gone };
+        let lines = match self {
+            Self::No => return KnownContent::AsBefore,
+            Self::Missing => ShownLines::none(),
+            Self::Whole => ShownLines::all(),
+            Self::Part(before) => cx.session().shown_lines(path).after_change(&before.bytes, &now.bytes),
+        };
+        KnownContent::Seen(now.seen().only(lines))
     }
 }
 
@@ -296,15 +325,11 @@ impl Operation for Undo {
         let inside = cx.clone();
         cx.commit(move |journal, label| {
             // The model can derive the new content from the diff only if it knew the old one.
-            let known: Vec<(AbsPath, bool)> =
-                self.places().map(|path| (path.clone(), is_known(&path, &inside))).collect();
+            let known: Vec<(AbsPath, KnownBefore)> =
+                self.places().map(|path| (path.clone(), KnownBefore::of(&path, &inside))).collect();
             let undone = self.execute(journal, inside.workspace(), label)?;
             for (path, known) in known {
-                let now = match Current::read(&path, "", &inside).ok().flatten() {
-                    None => KnownContent::Gone,
-                    Some(now) if known => KnownContent::Seen(now.seen()),
-                    Some(_) => KnownContent::AsBefore,
-                };
+                let now = known.after(&path, &inside);
                 inside.effect(Effect::Changed { path, now });
             }
             Ok(undone)

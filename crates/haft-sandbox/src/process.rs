@@ -2,9 +2,11 @@
 //! times out or is cancelled, every process in its group ends with it. `partner` is for programs that haft talks to.
 #![allow(clippy::disallowed_methods)] // the lint sends all other crates here
 
+mod inherited;
 mod partner;
 mod tree;
 
+pub use inherited::keep_inherited_files;
 pub use partner::{Partner, Pipes, Start};
 
 use std::ffi::OsString;

@@ -17,7 +17,8 @@ pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
     }
     let mut out = anstream::stdout().lock();
     let files = environment.loaded.of_project();
-    if files.is_empty() {
+    let scripts = environment.changed_scripts()?;
+    if files.is_empty() && scripts.is_empty() {
         writeln!(
             out,
             "`{}` has no settings of its own: there is nothing to trust",
@@ -25,6 +26,7 @@ pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
         )?;
         return Ok(ExitCode::SUCCESS);
     }
+    let has_settings = !files.is_empty();
     for (path, text) in files {
         writeln!(out, "{BOLD}{}{BOLD:#}", path.display())?;
         for line in sanitize(text).lines() {
@@ -48,7 +50,15 @@ pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
             one_line(&found.display_target())
         )?;
     }
-    if environment.loaded.trust == Trust::Full {
+    for script in &scripts {
+        writeln!(
+            out,
+            "{BOLD}{}{BOLD:#} is run by a hook, and has changed since you trusted it",
+            one_line(script)
+        )?;
+    }
+    let is_followed = environment.loaded.trust == Trust::Full;
+    if is_followed && scripts.is_empty() {
         writeln!(out, "{DIM}these settings are followed already{DIM:#}")?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -57,6 +67,11 @@ pub(super) fn run(common: &Common, yes: bool) -> anyhow::Result<ExitCode> {
     }
     if !yes && !confirmed(&mut out)? {
         return Ok(ExitCode::FAILURE);
+    }
+    if is_followed || !has_settings {
+        environment.trust_scripts()?;
+        writeln!(out, "the scripts are trusted as they are now")?;
+        return Ok(ExitCode::SUCCESS);
     }
     environment.trust()?;
     writeln!(out, "`{}` is trusted with these settings", environment.root.display())?;
@@ -76,6 +91,11 @@ fn as_json(environment: &Environment, yes: bool) -> anyhow::Result<ExitCode> {
         environment.trust()?;
         is_followed = true;
     }
+    let mut scripts = environment.changed_scripts()?;
+    if yes && !scripts.is_empty() {
+        environment.trust_scripts()?;
+        scripts.clear();
+    }
     let servers = loaded
         .untrusted_servers
         .iter()
@@ -85,11 +105,12 @@ fn as_json(environment: &Environment, yes: bool) -> anyhow::Result<ExitCode> {
         "is_trusted": is_followed,
         "has_changed": loaded.trust == Trust::Changed && !yes,
         "files": files.iter().map(|(path, text)| json!({"path": path, "text": text})).collect::<Vec<_>>(),
+        "changed_scripts": &scripts,
         "ignored": if is_followed { &[] } else { loaded.ignored.as_slice() },
         "untrusted_servers": if is_followed { Vec::new() } else { servers.collect::<Vec<_>>() },
     });
     writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&output)?)?;
-    Ok(if is_followed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if is_followed && scripts.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn confirmed(out: &mut impl Write) -> anyhow::Result<bool> {

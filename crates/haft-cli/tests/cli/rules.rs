@@ -108,6 +108,74 @@ fn every_decision_is_audited_and_tampering_is_detected() {
 }
 
 #[test]
+fn a_hooks_script_in_the_workspace_is_not_run_once_it_has_changed() {
+    let fixture = Fixture::new(&[("one.txt", "one\n"), ("hooks/check.sh", "exit 0\n")]);
+    for command in ["sh hooks/check.sh", "sh \\\"$CLAUDE_PROJECT_DIR\\\"/hooks/check.sh"] {
+        fixture.settings(&format!("[[hooks.pre_tool_use]]\ncommand = \"{command}\"\n"));
+        let script = fixture.base.join("ws/hooks/check.sh");
+        std::fs::write(&script, "exit 0\n").unwrap();
+        let read = || fixture.run(&["call", "Read", "file_path=one.txt"]);
+        assert_eq!(read().code, 0);
+        let planted = "touch \"$CLAUDE_PROJECT_DIR/../planted\"\n";
+        std::fs::write(&script, planted).unwrap();
+        let changed = read();
+        assert_eq!(changed.code, 1, "{changed:?}");
+        assert!(changed.stdout.contains("has changed since you trusted it"), "{changed:?}");
+        assert!(!fixture.base.join("planted").exists());
+        assert_eq!(
+            fixture
+                .run(&["--session", "other", "--focus", "hooks", "call", "Read", "file_path=check.sh"])
+                .code,
+            1
+        );
+        let trusted = fixture.run(&["trust", "--yes"]);
+        assert!(trusted.stdout.contains("hooks/check.sh is run by a hook, and has changed"), "{trusted:?}");
+        let accepted = read();
+        assert_eq!(accepted.code, 0, "{accepted:?}");
+        assert!(fixture.base.join("planted").exists());
+        std::fs::remove_file(fixture.base.join("planted")).unwrap();
+        // A link that leads elsewhere is another script.
+        std::fs::remove_file(&script).unwrap();
+        std::os::unix::fs::symlink("/bin/true", &script).unwrap();
+        assert_eq!(read().code, 1);
+        std::fs::remove_file(&script).unwrap();
+        std::fs::write(&script, planted).unwrap();
+        assert_eq!(read().code, 0);
+        std::fs::remove_file(fixture.base.join("planted")).unwrap();
+        std::fs::remove_file(fixture.state().join("hooks.json")).unwrap();
+    }
+}
+
+#[test]
+fn an_audit_that_is_cut_together_with_its_head_is_noticed() {
+    let fixture = two_files();
+    fixture.batch(&[], &[r#"{"id":"a","name":"Read","input":{"file_path":"one.txt"}}"#]);
+    let (head, lines) = (fixture.state().join("audit.head"), fixture.state().join("audit.jsonl"));
+    let (old_head, old_lines) = (std::fs::read(&head).unwrap(), std::fs::read(&lines).unwrap());
+    fixture.batch(&[], &[r#"{"id":"b","name":"Read","input":{"file_path":"two.txt"}}"#]);
+    let mark = fixture.run(&["--json", "audit"]).json()["last"].as_str().unwrap().to_owned();
+    assert_eq!(fixture.run(&["audit", "--contains", &mark]).code, 0);
+    assert!(fixture.run(&["audit"]).stdout.contains(&mark));
+    fixture.run(&["audit", "--contains", "2"]).refused("NUMBER:HASH");
+    let other = fixture.run(&["audit", "--contains", "2:abc"]);
+    assert!(other.code == 1 && other.stdout.contains("line 2 is not the one of `2:abc`"), "{other:?}");
+
+    std::fs::write(&head, old_head).unwrap();
+    std::fs::write(&lines, old_lines).unwrap();
+    let cut = fixture.run(&["audit"]);
+    assert_eq!(cut.code, 1, "{cut:?}");
+    assert!(cut.stdout.contains("there are 1, although 2 calls were made here"), "{cut:?}");
+    // Even where the statistics were reset as well, a mark that was kept shows it.
+    for entry in std::fs::read_dir(fixture.state()).unwrap().map(Result::unwrap) {
+        if entry.file_name().to_string_lossy().starts_with("stats") {
+            std::fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    let missing = fixture.run(&["audit", "--contains", &mark]);
+    assert!(missing.code == 1 && missing.stdout.contains("is not there"), "{missing:?}");
+}
+
+#[test]
 fn a_project_that_is_not_trusted_overrides_no_setting_of_the_users() {
     let fixture = two_files();
     fixture.settings(

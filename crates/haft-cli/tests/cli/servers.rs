@@ -55,6 +55,46 @@ fn a_servers_tool_is_called_like_any_other_and_no_server_is_started_for_others()
 }
 
 #[test]
+fn a_tool_that_its_server_has_changed_is_asked_about_again() {
+    let Some(fixture) = fixture() else { return };
+    fixture.run(&["rules", "allow", "mcp__fault__*"]);
+    let echo = |args: &[&str]| fixture.run(&[args, &["call", "mcp__fault__echo", "text=7"]].concat());
+    assert_eq!(echo(&[]).code, 0);
+    std::fs::write(fixture.base.join("ws/changed.txt"), "").unwrap();
+    let changed = echo(&[]);
+    assert_eq!(changed.code, 1, "{changed:?}");
+    let why = "the MCP server `fault` has changed the description of `mcp__fault__echo` since a call of it was last allowed";
+    assert!(changed.stdout.contains(why), "{changed:?}");
+    // The question was not answered, so that it stays. Once a call is allowed, the rule counts again.
+    assert_eq!(echo(&[]).code, 1);
+    assert_eq!(echo(&["--mode", "bypass"]).code, 0);
+    assert_eq!(echo(&[]).code, 0);
+}
+
+#[test]
+fn nothing_that_haft_was_started_with_reaches_servers_or_hooks() {
+    let Some(fixture) = fixture() else { return };
+    let hook = "[[hooks.pre_tool_use]]\ncommand = \"ls /proc/self/fd > ../hook-files; exit 0\"\n";
+    fixture.settings(&(settings("fault", &[]) + hook));
+    let haft = fixture.haft(&["--mode", "bypass", "call", "mcp__fault__files"]);
+    let mut shell = Command::new("sh");
+    let line = "exec 7<one.txt 9</dev/null; exec \"$@\"";
+    shell
+        .args(["-c", line, "sh"])
+        .arg(haft.get_program())
+        .args(haft.get_args())
+        .current_dir(fixture.base.join("ws"));
+    shell.env_clear().envs(haft.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = RunOutput::of(shell.stdin(Stdio::null()).output().unwrap());
+    assert_eq!(output.code, 0, "{output:?}");
+    let hook = std::fs::read_to_string(fixture.base.join("hook-files")).unwrap();
+    for files in [output.stdout, hook] {
+        let files: Vec<&str> = files.split_whitespace().collect();
+        assert!(files.contains(&"2") && !files.contains(&"7") && !files.contains(&"9"), "{files:?}");
+    }
+}
+
+#[test]
 fn a_server_that_fails_to_start_and_an_unknown_tool_are_explained() {
     let Some(fixture) = fixture() else { return };
     fixture.settings(&(settings("fault", &[]) + &settings("dead", &["exits"])));

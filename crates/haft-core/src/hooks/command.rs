@@ -1,6 +1,7 @@
 //! External hooks: shell commands that read JSON from standard input and answer by exit code or JSON, in the format of
 //! existing agents' hook scripts. An answer that cannot be parsed is a failure, never an approval.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use haft_sandbox::process::{self, Exit, Finished};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Hook, HookAnswer, HookDecision, HookEvent, HookInput, ToolPattern};
+use super::{Hook, HookAnswer, HookDecision, HookEvent, HookInput, ScriptPins, ToolPattern};
+use crate::questions::{AnswerOption, Selection, UserQuestion};
 use crate::{BoxFuture, Context, Fault, json};
 
 /// The default timeout of an external hook.
@@ -29,6 +31,56 @@ pub struct CommandHook {
     pub dir: PathBuf,
     /// The longest it may run; after that it counts as failed.
     pub timeout: Duration,
+    /// The scripts in the workspace that the command names, as the user trusted them. One that has changed since is not
+    /// run until a person agrees. Without pins the command runs whatever its scripts contain.
+    pub scripts: Option<ScriptPins>,
+}
+
+impl CommandHook {
+    /// Fails if a script has changed since the user trusted it, unless the user agrees to it now.
+    async fn require_trusted_scripts(&self, cx: &Context) -> Result<(), Fault> {
+        let Some(pins) = &self.scripts else { return Ok(()) };
+        let unknown = |error: io::Error| {
+            Fault::failed(format!(
+                "was not run, since haft cannot tell whether its script has changed: {error}"
+            ))
+        };
+        let changed = pins.changed(&self.command).map_err(unknown)?;
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let files = format!("`{}`", changed.join("`, `"));
+        if self.user_agrees(&files, cx).await {
+            return pins.accept(&self.command).map_err(unknown);
+        }
+        Err(Fault::failed(format!(
+            "was not run: {files} has changed since you trusted it; look at it, then run `haft trust`"
+        )))
+    }
+
+    async fn user_agrees(&self, files: &str, cx: &Context) -> bool {
+        if !cx.session().can_ask_user() {
+            return false;
+        }
+        let option = |label: &str, about: &str| AnswerOption {
+            label: label.to_owned(),
+            description: about.to_owned(),
+        };
+        let question = UserQuestion {
+            header: "Hook".to_owned(),
+            text: format!(
+                "The hook `{}` runs outside of the sandbox, and {files} has changed since you trusted it. Run it?",
+                self.command.trim()
+            ),
+            options: vec![
+                option("Do not run it", "The call is denied if the hook guards it"),
+                option("Run it", "The script is trusted as it is now"),
+            ],
+            choosing: Selection::One,
+        };
+        let answers = cx.ask_user(vec![question]).await;
+        answers.is_ok_and(|answers| answers.first().is_some_and(|first| first.chosen == [1]))
+    }
 }
 
 impl Hook for CommandHook {
@@ -46,6 +98,7 @@ impl Hook for CommandHook {
         cx: &'a Context,
     ) -> BoxFuture<'a, Result<HookAnswer, Fault>> {
         Box::pin(async move {
+            self.require_trusted_scripts(cx).await?;
             let stdin = serde_json::to_vec(input)?;
             let run = process::Run {
                 program: "sh".into(),

@@ -82,9 +82,14 @@ impl SavedSession {
         // Word 4 of a stamp is the time of the last status change (ctime): the higher one was seen later.
         let mut all: BTreeMap<String, SavedSeen> = BTreeMap::new();
         for seen in std::mem::take(&mut self.seen).into_iter().chain(others) {
-            let newer = all.get(&seen.path).is_none_or(|known| seen.stamp[4] > known.stamp[4]);
-            if newer {
-                all.insert(seen.path.clone(), seen);
+            match all.get_mut(&seen.path) {
+                Some(known) if seen.stamp == known.stamp && seen.hash == known.hash => {
+                    known.lines = known.lines.with(&seen.lines);
+                }
+                Some(known) if seen.stamp[4] <= known.stamp[4] => {}
+                _ => {
+                    all.insert(seen.path.clone(), seen);
+                }
             }
         }
         self.seen = all.into_values().collect();

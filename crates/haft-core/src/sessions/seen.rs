@@ -8,6 +8,8 @@ use bytes::Bytes;
 use haft_sandbox::{AbsPath, Hash, Stamp, Store, Workspace, names};
 use serde::{Deserialize, Serialize};
 
+use super::ShownLines;
+
 /// The most bytes of content in memory. Beyond it, the least recently seen files keep only their hash.
 const MAX_CACHED: usize = 32 << 20;
 /// The most bytes of content on disk.
@@ -18,30 +20,37 @@ const MAX_STORED: u64 = 64 << 20;
 pub struct Seen {
     stamp: Stamp,
     known: Known,
+    lines: ShownLines,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum Known {
     Content(Bytes),
     Hash(Hash),
-    /// A part of the file. Only the stamp shows whether it changed.
+    /// Neither content nor hash. Only the stamp shows whether the file changed.
     Part,
 }
 
 impl Seen {
-    /// The whole file, with its content.
+    /// All lines of a file, with its content.
     pub fn content(stamp: Stamp, content: Bytes) -> Self {
-        Self { stamp, known: Known::Content(content) }
+        Self { stamp, known: Known::Content(content), lines: ShownLines::all() }
     }
 
-    /// The whole file, with the hash of its content.
+    /// All lines of a file, with the hash of its content.
     pub fn hash(stamp: Stamp, hash: Hash) -> Self {
-        Self { stamp, known: Known::Hash(hash) }
+        Self { stamp, known: Known::Hash(hash), lines: ShownLines::all() }
     }
 
-    /// A part of a file that is too large to be hashed. The stamp must be one that the next change is sure to alter.
+    /// All lines of a file that is too large to be hashed. The stamp must be one that the next change is sure to alter.
     pub fn part(stamp: Stamp) -> Self {
-        Self { stamp, known: Known::Part }
+        Self { stamp, known: Known::Part, lines: ShownLines::all() }
+    }
+
+    /// Restricts what was seen to some lines. The version of the file is known by its content all the same.
+    #[must_use]
+    pub fn only(self, lines: ShownLines) -> Self {
+        Self { lines, ..self }
     }
 
     /// The file's stamp when the model saw it.
@@ -94,9 +103,12 @@ pub struct SavedSeen {
     pub path: String,
     /// The file's stamp when the model saw it.
     pub stamp: [u64; 5],
-    /// The hash of the content, if the model saw the whole file.
+    /// The hash of the content, unless the file is too large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
+    /// The lines that the model was shown.
+    #[serde(default = "ShownLines::all", skip_serializing_if = "ShownLines::is_all")]
+    pub lines: ShownLines,
 }
 
 /// The files that the model has seen.
@@ -114,7 +126,7 @@ impl SeenFiles {
     /// Restores what an earlier run has seen. Files that no longer exist are skipped.
     pub(crate) fn resume(saved: &[SavedSeen], contents: Option<Store>, workspace: &Workspace) -> Self {
         let mut seen = Self { contents, ..Self::default() };
-        for SavedSeen { path, stamp, hash } in saved {
+        for SavedSeen { path, stamp, hash, lines } in saved {
             let Ok(place) = workspace.resolve(workspace.root(), path) else { continue };
             if place.stat.is_none() {
                 continue;
@@ -124,9 +136,22 @@ impl SeenFiles {
                 Some(None) => continue,
                 None => Known::Part,
             };
-            seen.insert(place.path, Seen { stamp: Stamp::from_words(*stamp), known });
+            seen.insert(place.path, Seen { stamp: Stamp::from_words(*stamp), known, lines: lines.clone() });
         }
         seen
+    }
+
+    /// Adds what a read has shown. Lines of the same version that were shown before count, too.
+    pub(crate) fn add(&mut self, path: AbsPath, seen: Seen) {
+        let lines = match self.files.get(&path) {
+            Some((_, before)) if before.is_same_as(&seen) => before.lines.with(&seen.lines),
+            _ => seen.lines.clone(),
+        };
+        self.insert(path, seen.only(lines));
+    }
+
+    pub(crate) fn lines(&self, path: &AbsPath) -> ShownLines {
+        self.files.get(path).map_or_else(ShownLines::none, |(_, seen)| seen.lines.clone())
     }
 
     pub(crate) fn insert(&mut self, path: AbsPath, seen: Seen) {
@@ -230,6 +255,7 @@ impl SeenFiles {
             path: names::show(path.as_path()),
             stamp: seen.stamp.as_words(),
             hash: hash.map(|hash| hash.to_string()),
+            lines: seen.lines.clone(),
         }
     }
 }

@@ -80,7 +80,8 @@ impl State {
     /// Applies an effect on the files that the model knows; ignores all others.
     pub(super) fn apply_file_effect(&mut self, effect: Effect) {
         match effect {
-            Effect::Read { path, seen } | Effect::Shown { path, seen } => self.seen.insert(path, seen),
+            Effect::Read { path, seen } => self.seen.add(path, seen),
+            Effect::Shown { path, seen } => self.seen.insert(path, seen),
             Effect::Changed { path, now } => {
                 match now {
                     KnownContent::Seen(seen) => self.seen.insert(path.clone(), seen),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use haft_core::sessions::{SavedSeen, SavedSession};
+use haft_core::sessions::{SavedSeen, SavedSession, ShownLines};
 use haft_core::{
     Call, Category, Dialect, Durability, DynTool, Engine, Format, Hash, Mode, Session, Spec, Store, Workspace,
 };
@@ -38,7 +38,12 @@ fn session(dialect: Arc<dyn Dialect>) -> (tempfile::TempDir, Session) {
         std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).unwrap();
         std::fs::write(&path, &text).unwrap();
         let hash = Some(Hash::of(text.as_bytes()).to_string());
-        saved.seen.push(SavedSeen { path: path.display().to_string(), stamp: [0; 5], hash });
+        saved.seen.push(SavedSeen {
+            path: path.display().to_string(),
+            stamp: [0; 5],
+            hash,
+            lines: ShownLines::all(),
+        });
     }
     let workspace = Workspace::open(&folder.path().join("ws")).unwrap();
     let journal =

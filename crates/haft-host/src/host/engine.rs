@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haft_core::audit::Audit;
-use haft_core::hooks::{CommandHook, DEFAULT_HOOK_TIMEOUT, HookEvent, ToolPattern};
+use haft_core::hooks::{CommandHook, DEFAULT_HOOK_TIMEOUT, HookEvent, ScriptPins, ToolPattern};
 use haft_core::limits::ResultStore;
 use haft_core::{Engine, Store};
 use haft_ops::Images;
@@ -18,6 +18,7 @@ use crate::settings::{self, HookSetting, Settings};
 pub(super) fn engine(
     settings: &Settings,
     root: &Path,
+    scripts: &ScriptPins,
     results: Store,
     judge: Arc<RuleJudge>,
     audit: Audit,
@@ -39,7 +40,9 @@ pub(super) fn engine(
         engine = engine.max_result(tool, *chars);
     }
     for (event, hook) in settings.hooks.all() {
-        engine = engine.hook(command_hook(event, hook, root)?);
+        scripts.pin_new(&hook.command)?;
+        let hook = command_hook(event, hook, root)?;
+        engine = engine.hook(CommandHook { scripts: Some(scripts.clone()), ..hook });
     }
     Ok(engine.build())
 }
@@ -61,6 +64,7 @@ pub fn command_hook(event: HookEvent, hook: &HookSetting, root: &Path) -> Result
         command: hook.command.clone(),
         dir: root.to_owned(),
         timeout: hook.timeout.map_or(DEFAULT_HOOK_TIMEOUT, Duration::from_secs),
+        scripts: None,
     })
 }
 

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use haft_core::events::Progress;
 use haft_core::sessions::WeakSession;
@@ -16,6 +17,7 @@ use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service as 
 use tokio::sync::Notify;
 use url::Url;
 
+use super::budget::QuestionBudget;
 use super::connect::OpenConnection;
 use super::elicit;
 
@@ -28,6 +30,7 @@ pub(super) struct SharedState {
     count: AtomicU64,
     /// Progress that arrived before its call's token was known.
     early: Mutex<Vec<(ProgressToken, Progress)>>,
+    questions: QuestionBudget,
 }
 
 /// A call in progress, which the server may report on.
@@ -191,6 +194,16 @@ impl ClientHandler for NotificationHandler {
         let Some(cx) = self.shared.latest_context().filter(|_| self.elicitation == Elicitation::Allowed)
         else {
             return Ok(ElicitResult::new(ElicitationAction::Decline));
+        };
+        let _open = match self.shared.questions.admit(Instant::now()) {
+            Ok(open) => open,
+            Err(declined) => {
+                let reason = format!("haft declines questions of this server: {}", declined.reason);
+                if declined.is_news {
+                    cx.log(&self.server, "warning", &reason);
+                }
+                return Err(ErrorData::invalid_request(reason, None));
+            }
         };
         tokio::select! {
             result = elicit::ask(&self.server, request, &cx) => Ok(result),

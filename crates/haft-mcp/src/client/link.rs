@@ -14,6 +14,7 @@ use super::connect::{self, OpenConnection, Place};
 use super::handler::{Elicitation, NotificationHandler, SharedState};
 use super::listing::{self, ListedTool, Listing, ServerInfo};
 use super::login::{LoginBrowser, Logins};
+use super::pins::Pins;
 use super::resources;
 use super::server::Server;
 use super::tool::RemoteTool;
@@ -37,6 +38,7 @@ pub(super) struct Link {
     place: Place,
     pub(super) shared: Arc<SharedState>,
     logins: Logins,
+    pub(super) pins: Pins,
     phase: AsyncMutex<Phase>,
     offers: Mutex<Offers>,
 }
@@ -89,6 +91,7 @@ impl Link {
     pub(super) fn new(server: Server, place: Place, logins: Option<&Store>) -> Arc<Self> {
         Arc::new(Self {
             logins: Logins::new(logins, &server),
+            pins: Pins::new(logins, &server),
             server,
             place,
             shared: Arc::default(),

@@ -19,6 +19,8 @@ use crate::wire::MAX_MESSAGE_BYTES;
 
 /// The bytes at each end of an undecodable line that are searched for its id.
 const ID_WINDOW: usize = 256;
+/// The deepest nesting that is kept of a list of tools: deeper than any schema that is taken.
+const MAX_LISTING_DEPTH: usize = 100;
 /// After this many bytes that are no message, the server counts as not speaking the protocol.
 const MAX_NOISE: usize = 32 * 1024 * 1024;
 
@@ -100,6 +102,38 @@ fn response_id(start: &[u8], end: &[u8]) -> Option<RequestId> {
         _ => return None,
     };
     number.parse().ok().map(RequestId::Number)
+}
+
+/// A list of tools of which some are nested deeper than the decoder takes. What is deeper is left out, which still is too
+/// deep for a schema, so that only these tools are refused. No other message is taken in part.
+fn deep_listing(text: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
+    let message: Value = serde_json::from_slice(&without_depths(text, MAX_LISTING_DEPTH)?).ok()?;
+    message.get("result")?.get("tools")?.as_array()?;
+    serde_json::from_value(message).ok()
+}
+
+/// A JSON text in which `null` stands for everything nested deeper than `max`; `None` if nothing is.
+fn without_depths(text: &[u8], max: usize) -> Option<Vec<u8>> {
+    let (mut kept, mut depth, mut is_cut) = (Vec::with_capacity(text.len()), 0_usize, false);
+    let (mut in_string, mut is_escaped) = (false, false);
+    for byte in text {
+        let before = depth;
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => depth += 1,
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if before.max(depth) <= max {
+            kept.push(*byte);
+        } else if before <= max {
+            is_cut = true;
+            kept.extend_from_slice(b"null");
+        }
+    }
+    is_cut.then_some(kept)
 }
 
 /// Marks errors made by haft. Random, so that a server cannot forge it.
@@ -202,6 +236,7 @@ impl Transport<RoleClient> for Pipe {
                     match serde_json::from_slice(text) {
                         Ok(message) => return Some(message),
                         Err(_) if text.is_empty() => false,
+                        Err(_) if let Some(message) = deep_listing(text) => return Some(message),
                         Err(error) => {
                             let ends = text.len().min(ID_WINDOW);
                             match response_id(&text[..ends], &text[text.len() - ends..]) {
@@ -237,6 +272,28 @@ mod tests {
         bytes.chunks(100).for_each(|chunk| long.add(chunk));
         assert_eq!(long.bytes, line.len());
         long.response_id()
+    }
+
+    #[test]
+    fn what_is_too_deep_is_left_out() {
+        let cut = |text: &str| without_depths(text.as_bytes(), 2).map(|cut| String::from_utf8(cut).unwrap());
+        assert_eq!(cut(r#"{"a":[1,[2,{"b":3}],"]\"["],"c":4}"#).unwrap(), r#"{"a":[1,null,"]\"["],"c":4}"#);
+        assert_eq!(cut(r#"{"a":[1]}"#), None);
+    }
+
+    #[test]
+    fn only_a_list_of_tools_is_taken_in_part() {
+        let deep = "[".repeat(300) + &"]".repeat(300);
+        let message = |result: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
+        let tools =
+            r#"{"tools":[{"name":"a","inputSchema":{"type":"object","x":DEEP}}]}"#.replace("DEEP", &deep);
+        assert!(deep_listing(message(&tools).as_bytes()).is_some());
+        assert!(
+            deep_listing(
+                message(&format!(r#"{{"content":[],"structuredContent":{{"x":{deep}}}}}"#)).as_bytes()
+            )
+            .is_none()
+        );
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::connect::OpenConnection;
 use super::link::Link;
 use super::listing::{Hints, ListedTool};
 use super::paths::{self, Touch};
+use super::pins::ToolPin;
 use super::server::ServerTransport;
 use super::{answer, handler};
 use crate::wire;
@@ -31,6 +32,7 @@ pub(super) struct RemoteTool {
     spec: Spec,
     own_name: Arc<str>,
     hints: Hints,
+    pin: ToolPin,
     link: Arc<Link>,
 }
 
@@ -49,7 +51,7 @@ impl RemoteTool {
         } else {
             spec = spec.sensitivity(Sensitivity::Sensitive);
         }
-        Self { spec, own_name: own_name.as_str().into(), hints: *hints, link }
+        Self { spec, own_name: own_name.as_str().into(), hints: *hints, pin: ToolPin::of(listed), link }
     }
 
     /// What a call claims: a read-only tool may run in parallel with others, any other may change everything.
@@ -84,6 +86,7 @@ impl DynTool for RemoteTool {
             link: self.link.clone(),
             own_name: self.own_name.clone(),
             hints: self.hints,
+            pin: self.pin.clone(),
             arguments,
             claims,
         }))
@@ -94,6 +97,7 @@ struct RemoteCall {
     link: Arc<Link>,
     own_name: Arc<str>,
     hints: Hints,
+    pin: ToolPin,
     arguments: Map<String, Value>,
     claims: Claims,
 }
@@ -105,6 +109,20 @@ impl Prepared for RemoteCall {
 
     fn approval(&self, cx: &Context) -> Approval {
         let (server, tool) = (&self.link.server.name, cx.tool());
+        match self.link.pins.changed(&self.own_name, &self.pin) {
+            Ok(changed) if changed.is_empty() => {}
+            Ok(changed) => {
+                return Approval::NeededRegardless(format!(
+                    "the MCP server `{server}` has changed {} of `{tool}` since a call of it was last allowed",
+                    changed.join(" and ")
+                ));
+            }
+            Err(error) => {
+                return Approval::NeededRegardless(format!(
+                    "haft cannot tell whether the MCP server `{server}` has changed `{tool}`: {error}"
+                ));
+            }
+        }
         match self.hints {
             Hints { read_only: true, .. } if self.link.server.trusts_read_only => Approval::BySensitivity,
             Hints { read_only: true, .. } => Approval::Needed(format!(
@@ -119,7 +137,15 @@ impl Prepared for RemoteCall {
 
     fn run(self: Box<Self>, cx: Context) -> BoxFuture<'static, Result<Reply, Fault>> {
         Box::pin(async move {
-            let Self { link, own_name, arguments, .. } = *self;
+            let Self { link, own_name, arguments, pin, .. } = *self;
+            if let Err(error) = link.pins.accept(&own_name, &pin) {
+                // Without a pin the next call is judged by the one before: it is asked about once more.
+                cx.log(
+                    &link.server.name,
+                    "warning",
+                    &format!("what it says about `{own_name}` is not kept: {error}"),
+                );
+            }
             let connection = link.connection().await?;
             connection.sync_roots(&link.shared).await;
             let params = CallToolRequestParams::new(own_name.to_string()).with_arguments(arguments);

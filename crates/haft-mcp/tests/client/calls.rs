@@ -143,6 +143,18 @@ async fn a_server_may_ask_the_user() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_pesters_the_user_is_declined() {
+    let Some(server) = fault("fault", "plain") else { return };
+    let world = World::with(vec![server], Engine::builder().respondent(Agrees));
+    world.servers.start_all().await;
+    let answered: Vec<String> = serde_json::from_str(&world.text("pester", json!({})).await).unwrap();
+    assert!(answered[..10].iter().all(|answer| answer == "asked"), "{answered:?}");
+    let declined = "haft declines questions of this server: it has asked 10 questions within 60 seconds";
+    assert!(answered[10..].iter().all(|answer| answer == declined), "{answered:?}");
+    assert_eq!(answered.len(), 30);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_a_user_a_question_is_declined() {
     let Some(world) = World::fault("plain").await else { return };
     let answered = world.text("ask", json!({})).await;

@@ -27,6 +27,19 @@ async fn a_server_that_keeps_dying_is_restarted_with_back_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_schema_that_is_too_deep_to_be_decoded_disables_only_its_tool() {
+    let Some(world) = World::fault("deep").await else { return };
+    assert_eq!(world.text("echo", json!({"text": "here"})).await, "here");
+    assert!(world.session.tools().get("mcp__fault__bottomless").is_none());
+    let status = world.servers.status();
+    let problems = &status[0].problems;
+    assert!(
+        problems[0].contains("`bottomless` is left out") && problems[0].contains("levels deep"),
+        "{problems:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn other_servers_keep_working() {
     let (Some(dies), Some(lives)) = (fault("dies", "plain"), fault("fault", "plain")) else { return };
     let Some(never) = fault("never", "exits") else { return };

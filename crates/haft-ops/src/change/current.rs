@@ -11,6 +11,9 @@ use super::{ChangeRequest, Knowledge};
 use crate::{MAX_CHANGED, SMALL};
 use haft_text::{DiffLimits, Side, Source, unified};
 
+/// Largest number of ranges of lines that a fault names.
+const MAX_RANGES: usize = 10;
+
 /// The current content of a file, read completely.
 pub(crate) struct Current {
     pub(crate) bytes: Bytes,
@@ -90,6 +93,28 @@ impl Current {
         }
     }
 
+    /// Fails if the model has seen only a part of the file: replacing all of it would lose lines that it does not know.
+    pub(super) fn require_all_shown(&self, path: &AbsPath, named: &str, cx: &Context) -> Result<(), Fault> {
+        let shown = cx.session().shown_lines(path);
+        if shown.is_all() {
+            return Ok(());
+        }
+        let missing = shown.missing();
+        let unread: Vec<String> = missing.iter().take(MAX_RANGES).map(show_range).collect();
+        let more = if missing.len() > MAX_RANGES { " and others" } else { "" };
+        let unread = format!("{}{more}", unread.join(", "));
+        Err(Fault::new(
+            FaultKind::Unread,
+            format!("`{named}` has been read only in part, and writing all of it would lose what was not read: {unread}"),
+        )
+        .hint(
+            "read these lines first, or edit only the part that changes; a line that is too long to be shown counts \
+             as not read",
+        )
+        .at(named)
+        .with("unread", unread))
+    }
+
     /// Fault about a file that has changed since the model saw it, with a diff. If the diff is complete, the session
     /// records the current content as seen, so that the model can retry without reading the file again.
     pub(crate) fn changed_since(
@@ -114,8 +139,18 @@ impl Current {
         if diff.cut > 0 || !shown {
             return fault.hint(again);
         }
-        cx.effect(Effect::Shown { path: path.clone(), seen: self.seen() });
+        let lines = cx.session().shown_lines(path).after_change(&was, &self.bytes);
+        cx.effect(Effect::Shown { path: path.clone(), seen: self.seen().only(lines) });
         fault.hint("nothing was written; take these changes into account and make the call again")
+    }
+}
+
+/// A range of lines, as a person would write it.
+fn show_range(range: &(u64, Option<u64>)) -> String {
+    match range {
+        (first, Some(last)) if first == last => format!("line {first}"),
+        (first, Some(last)) => format!("lines {first}-{last}"),
+        (first, None) => format!("line {first} and everything after it"),
     }
 }
 

@@ -54,7 +54,12 @@ pub(super) fn plan(
                 .hint("name another file, or say which text in this one is to be replaced")
                 .at(named));
         }
-        Some(before) => before.require_known(path, named, terms.knowledge, cx)?,
+        Some(before) => {
+            before.require_known(path, named, terms.knowledge, cx)?;
+            if to.is_whole() && terms.knowledge == Knowledge::Required {
+                before.require_all_shown(path, named, cx)?;
+            }
+        }
         None => require_parent(request, cx)?,
     }
     let editing = cx.session().extension::<Editing>();

@@ -4,8 +4,10 @@
 use bytes::Bytes;
 use std::time::SystemTime;
 
+use super::{Caps, Part};
 use crate::image::Fitted;
 use haft_core::AbsPath;
+use haft_core::sessions::ShownLines;
 
 use haft_text::count_of;
 
@@ -51,6 +53,31 @@ impl Body {
             Self::Binary | Self::NotUtf8 => false,
             Self::Bytes(_) | Self::Picture(_) | Self::Pdf(_) | Self::Notebook(_) => true,
         }
+    }
+
+    /// The lines of the file that the model gets to see by a read of a part. A line that was cut because of its length
+    /// does not count.
+    pub(super) fn shown_lines(&self, part: Part, caps: &Caps) -> ShownLines {
+        let (Self::Lines(lines), Part::Lines { start, .. }) = (self, part) else { return ShownLines::all() };
+        let start = start.max(1);
+        let end = start.saturating_add(lines.count).saturating_sub(1);
+        let is_cut = |line: &str| {
+            line.len() > caps.line_chars && line.chars().nth(caps.line_chars).is_some()
+                // The window itself cuts a line that is longer than all of it, perhaps within a character.
+                || lines.cut > 0 && line.len().saturating_add(4) > caps.window_bytes
+        };
+        let (mut shown, mut next) = (ShownLines::none(), start);
+        for (number, line) in (start..).zip(lines.text.lines()) {
+            if is_cut(line) {
+                shown = shown.with(&ShownLines::range(next, number.saturating_sub(1)));
+                next = number.saturating_add(1);
+            }
+        }
+        let rest = match lines.more {
+            true => ShownLines::range(next, end),
+            false => ShownLines::from(next),
+        };
+        shown.with(&rest)
     }
 }
 

@@ -1,9 +1,9 @@
 //! A command that runs in its sandbox: its output, how it ends, and the accounting and checks after that.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use super::recorder::{self, Effects, Recorder};
 use super::slot::{SlotProcess, Supervisor};
 use super::wire::{Frame, Parts};
 use super::{CHUNK, DRAIN_TIMEOUT, KILL, Slot, Stream, TERMINATE};
+use crate::names;
 use crate::process::Exit;
 
 /// A command that runs in its sandbox. Dropping it ends every process that it has started.
@@ -306,7 +307,7 @@ async fn receive_end(slot: &mut Option<SlotProcess>) -> io::Result<CommandEnd> {
     let (kind, value) = (parts.bytes()?, parts.number()?);
     let value = i32::try_from(value).unwrap_or(-1);
     let exit = if kind == b"signal" { Exit::Signal(value) } else { Exit::Code(value) };
-    let left = parts.list()?.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    let left = parts.list()?.iter().map(|name| names::show_on_a_line(OsStr::from_bytes(name))).collect();
     let dir = Some(parts.bytes()?).filter(|dir| !dir.is_empty()).map(|dir| OsString::from_vec(dir).into());
     let cpu = Some(Duration::from_millis(parts.number()?));
     let hit = (parts.number()? == 1).then_some(LimitHit::Memory);

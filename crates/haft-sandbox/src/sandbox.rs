@@ -1,8 +1,8 @@
 //! Running commands in a sandbox: nothing they start outlives them, and they touch only what the policy allows.
 //!
 //! A session has one sandbox: its commands share temporary files, a loopback network and each other's processes, and nothing
-//! of it outlives the session. Haft starts its own program once more as a *supervisor*, which makes the sandbox's namespaces
-//! and reports which layers the kernel has. In it, *slots* run the commands: each command gets a view of the files and the
+//! of it outlives the session. Haft starts its own program once more; what that forks for a session is a *supervisor*, which
+//! makes the sandbox's namespaces and reports which layers the kernel has. In it, *slots* run the commands: each command gets a view of the files and the
 //! rights that its own policy describes. This module knows nothing of tools or permissions.
 #![allow(clippy::disallowed_methods)] // the lint sends all other crates here
 

@@ -1,5 +1,5 @@
-//! The supervisor: haft's own program, which makes a session's sandbox and lives in it as long as the session does. Nothing
-//! here returns to what the program otherwise does.
+//! The launcher, haft's own program, and the supervisors that it forks. A supervisor makes a session's sandbox and lives in it as
+//! long as the session does. Nothing here returns to what the program otherwise does.
 //!
 //! With a process namespace it is two processes: the outer one, which made the namespaces, and the inner one, which is
 //! process 1 in them, so that the kernel kills every other process there when it exits. The inner one makes what all commands

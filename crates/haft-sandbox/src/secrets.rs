@@ -191,20 +191,17 @@ mod tests {
     #[test]
     fn secrets_are_known_by_their_places() {
         for path in [
-            "/home/someone/.ssh/id_ed25519",
-            "/home/someone/.config/gh/hosts.yml",
+            "/data/home/.ssh/id_ed25519",
+            "/data/home/.config/gh/hosts.yml",
             "/data/.netrc",
             "/etc/shadow",
-            "/home/someone/.codex/auth.json",
+            "/data/home/.codex/auth.json",
         ] {
             assert!(holds(Path::new(path)), "{path}");
         }
-        for path in [
-            "/home/someone/.config/nvim/init.lua",
-            "/home/someone/.codex/config.toml",
-            "/etc/shadows",
-            "/srv/gh",
-        ] {
+        for path in
+            ["/data/home/.config/nvim/init.lua", "/data/home/.codex/config.toml", "/etc/shadows", "/srv/gh"]
+        {
             assert!(!holds(Path::new(path)), "{path}");
         }
     }

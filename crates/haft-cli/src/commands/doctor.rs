@@ -205,7 +205,8 @@ fn check_web(set: &settings::Web, found: &mut Findings) {
         );
     }
     let Some(web) = found.check("web", set.runtime()) else { return };
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Some(runtime) = found.check("web", runtime) else { return };
     let (proxy, search) = runtime.block_on(async { (web.probe_proxy().await, web.probe_search().await) });
     for (what, probed) in [("proxy", proxy), ("search", search)] {
         match probed {
@@ -234,7 +235,8 @@ true
 fn check_sandbox(folders: &Folders, root: &Path, found: &mut Findings) {
     let recording =
         haft_host::state_folder(folders, root).folder(&format!("doctor-{}", haft_sandbox::random_id()));
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Some(runtime) = found.check("sandbox", runtime) else { return };
     let outcome = runtime.block_on(async {
         let policy = sandbox::Policy { write: vec![root.to_owned()], ..sandbox::Policy::default() };
         let slot = sandbox::Sandbox::default().slot(&policy, sandbox::Output::Joined).await?;

@@ -32,7 +32,7 @@ pub(super) struct Parts {
     pub(super) deleted: Vec<(PathBuf, Old)>,
     /// Files and links with another content, and where they are now.
     pub(super) set: Vec<(PathBuf, Old, PathBuf)>,
-    /// The same for files that had several names; the place is missing where the name went.
+    /// Files that had several names and another content or fewer names now, and where each name is now, unless it went.
     pub(super) linked: Vec<(Id, PathBuf, Old, Option<PathBuf>)>,
     /// A name of such a file that has it unchanged.
     pub(super) untouched: HashMap<Id, PathBuf>,
